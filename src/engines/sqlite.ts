@@ -1,0 +1,351 @@
+import { setImmediate } from "node:timers/promises";
+import { DloError } from "../errors.js";
+import type { FailedRun } from "../failed-run.js";
+import { EMPTY_PAGE, PAGE_BYTES, type Page, type Position } from "../page.js";
+import { FILTERS, type Filter, type ListQuery, type Order, type Selection } from "../query.js";
+import type { Deleted, DeleteStep, Store } from "../store.js";
+import type { Scope, Token } from "../token.js";
+import { migrateSqlite } from "./migrate.js";
+import {
+  COLUMNS,
+  type Condition,
+  countWalk,
+  decodePlace,
+  encodePlace,
+  type Plan,
+  type Range,
+  type Sql,
+  selectPage,
+  selectRows,
+  selectSliceEnd,
+} from "./select.js";
+import { Database, type Row } from "./sqlite-database.js";
+import { FatalStoreError, translateSqliteError } from "./sqlite-errors.js";
+import { WriterThread } from "./sqlite-thread.js";
+
+export interface SqliteOptions {
+  readonly path: string;
+  readonly now: () => number;
+  /** Store time that one request may take, in milliseconds. */
+  readonly budgetMs: number;
+  readonly onFatal: (reason: string) => void;
+}
+
+/** Index entries that a walk with tests passes before other requests get their turn. */
+const SLICE = 4_000;
+/** Where a filter has no kept count, its matches are counted so far: beyond that it is not the selective one. */
+const COUNT_CAP = 1_000;
+/** So large a record is no part of the fast path: 101 of this size still fit a page. */
+const LARGE_BYTES = 64 * 1024;
+
+/** Opens the file, creating and migrating it as needed. */
+export function openSqlite(options: SqliteOptions): Store {
+  let db: Database | undefined;
+  try {
+    db = new Database(options.path);
+    migrateSqlite(db);
+    return new SqliteStore(db, options);
+  } catch (error) {
+    db?.close();
+    throw translateSqliteError(error);
+  }
+}
+
+class SqliteStore implements Store {
+  readonly #db: Database;
+  readonly #writer: WriterThread;
+  readonly #options: SqliteOptions;
+  readonly #tenants = new Map<string, number>();
+
+  constructor(db: Database, options: SqliteOptions) {
+    this.#db = db;
+    this.#options = options;
+    this.#writer = new WriterThread(options.path, options.onFatal);
+  }
+
+  async page(tenant: string, query: ListQuery): Promise<Page> {
+    const plan = this.#read(() => this.#plan(tenant, query));
+    if (plan === null) return EMPTY_PAGE;
+    const records: Uint8Array[] = [];
+    let count = 0;
+    let bytes = 0;
+    let next: Position | null = null;
+    await this.#eachSlice(plan, query, (range, rest) => {
+      const part = this.#readPage(plan, query.order, range, query.count - count, PAGE_BYTES - bytes);
+      records.push(...part.records);
+      count += part.count;
+      bytes += part.records[0]?.length ?? 0;
+      next = part.next ?? rest;
+      return part.next !== null;
+    });
+    return { records, count, next };
+  }
+
+  /**
+   * Walks the selection. Where every entry matches, that is one step; where entries are also tested, no statement
+   * passes more than a slice of them, other requests get their turn in between, and the budget ends it. `work` gets
+   * the slice and the position at its end (null at the end of the walk), and tells whether it has enough.
+   */
+  async #eachSlice(
+    plan: Plan,
+    query: Pick<ListQuery, "order" | "from" | "to" | "after">,
+    work: (range: Range, end: Position | null) => boolean,
+  ): Promise<void> {
+    const deadline = performance.now() + this.#options.budgetMs;
+    let range = rangeOf(query);
+    const sliced = plan.cost > SLICE && (plan.tests.length > 0 || plan.lastArrival !== null);
+    for (;;) {
+      const end = sliced ? this.#read(() => this.#sliceEnd(plan, query.order, range)) : null;
+      if (this.#read(() => work(end === null ? range : upTo(range, end, query.order), end)) || end === null) return;
+      if (performance.now() > deadline) return;
+      range = beyond(range, end, query.order);
+      await setImmediate();
+    }
+  }
+
+  #sliceEnd(plan: Plan, order: Order, range: Range): Position | null {
+    const place = this.#get(selectSliceEnd(plan, order, range, SLICE))?.["place"];
+    return place === null || place === undefined ? null : decodePlace(place as Uint8Array);
+  }
+
+  /** With a count of 0, which a page that is full asks for, only whether there is more. */
+  #readPage(plan: Plan, order: Order, range: Range, count: number, bytes: number): Page {
+    if (count === 0) return { ...EMPTY_PAGE, next: this.#placeBefore(plan, order, range) };
+    const row = this.#get(selectPage(plan, order, range, count, LARGE_BYTES)) as unknown as PageRow;
+    if (row.n === 0) return EMPTY_PAGE;
+    if (row.records?.length === joinedLength(row) && row.total <= bytes) return cutPage(row, order, count);
+    return this.#db.snapshot(() => {
+      const fits = this.#countFitting(plan, order, range, count, bytes);
+      if (fits === 0) return { ...EMPTY_PAGE, next: this.#placeBefore(plan, order, range) };
+      const whole = selectPage(plan, order, range, fits, Number.MAX_SAFE_INTEGER);
+      return cutPage(this.#get(whole) as unknown as PageRow, order, fits);
+    });
+  }
+
+  /** How many of the next records fit into so many bytes; the first of a page always does. */
+  #countFitting(plan: Plan, order: Order, range: Range, count: number, bytes: number): number {
+    let left = bytes;
+    let fits = 0;
+    for (const row of this.#all(selectRows(plan, order, range, count, "bytes"))) {
+      left -= Number(row["bytes"]);
+      if (left < 0 && !(bytes === PAGE_BYTES && fits === 0)) break;
+      fits++;
+    }
+    return fits;
+  }
+
+  #placeBefore(plan: Plan, order: Order, range: Range): Position | null {
+    const row = this.#get(selectRows(plan, order, range, 1, "place"));
+    return row === undefined ? null : before(decodePlace(row["place"] as Uint8Array), order);
+  }
+
+  /**
+   * Chooses the index: of several filters the one that the fewest runs meet, by the counts kept for each value.
+   * Null when some filter has no value that any run has: then nothing matches.
+   */
+  #plan(tenantName: string, selection: Selection, lastArrival: number | null = null): Plan | null {
+    const tenant = this.#tenantId(tenantName);
+    if (tenant === undefined) return null;
+    const base = { tenant, walk: null, tests: [], lastArrival };
+    const { filters } = selection;
+    if (filters.length === 0) return { ...base, cost: Number.POSITIVE_INFINITY };
+    const candidates: { condition: Condition; cost: number }[] = [];
+    for (const filter of filters) {
+      const candidate = this.#resolve(tenant, filter, filters.length > 1 || lastArrival !== null);
+      if (candidate.condition.values.length === 0) return null;
+      candidates.push(candidate);
+    }
+    const best = candidates.reduce((a, b) => (b.cost < a.cost ? b : a));
+    const tests = candidates.filter((candidate) => candidate !== best).map((candidate) => candidate.condition);
+    return { ...base, walk: best.condition, tests, cost: best.cost };
+  }
+
+  /** A filter's values as the columns hold them, and how many runs have them. */
+  #resolve(tenant: number, filter: Filter, costed: boolean): { condition: Condition; cost: number } {
+    const column = COLUMNS[filter.name];
+    const { counted, kind } = FILTERS.find(({ name }) => name === filter.name) as (typeof FILTERS)[number];
+    if (counted) {
+      const sql = "SELECT id, runs FROM term WHERE tenant = ? AND filter = ? AND value = ?";
+      const terms = filter.values
+        .map((value) => this.#db.get(sql, tenant, filter.name, value))
+        .filter((term) => term !== undefined);
+      const cost = terms.reduce((sum, term) => sum + Number(term["runs"]), 0);
+      return { condition: { column, values: terms.map((term) => term["id"] as number) }, cost };
+    }
+    const values = filter.values.map((value) => (kind === "integer" ? BigInt(value) : value));
+    const condition = { column, values };
+    if (!costed) return { condition, cost: 0 };
+    const walk = { tenant, walk: condition, tests: [], cost: 0, lastArrival: null };
+    return { condition, cost: Number(this.#get(countWalk(walk, WHOLE, COUNT_CAP))?.["n"]) };
+  }
+
+  async get(tenantName: string, dlqId: string): Promise<Uint8Array | null> {
+    return this.#read(() => {
+      const tenant = this.#tenantId(tenantName);
+      if (tenant === undefined) return null;
+      const sql = "SELECT cast(json AS blob) AS record FROM run WHERE tenant = ? AND dlq_ids = ?";
+      return (this.#db.get(sql, tenant, dlqId)?.["record"] as Uint8Array | undefined) ?? null;
+    });
+  }
+
+  async count(tenant: string | null): Promise<number> {
+    const sql = "SELECT coalesce(sum(runs), 0) AS runs FROM tenant WHERE name = ?1 OR ?1 IS NULL";
+    return this.#read(() => Number(this.#db.get(sql, tenant)?.["runs"]));
+  }
+
+  async put(tenant: string, runs: readonly FailedRun[]): Promise<void> {
+    if (runs.length > 0) await this.#writer.send({ kind: "put", tenant, runs, now: this.#options.now() });
+  }
+
+  async deleteIds(tenant: string, dlqIds: readonly string[]): Promise<number> {
+    return this.#writer.send({ kind: "deleteIds", tenant, dlqIds });
+  }
+
+  /** Finds the rows on this side, so that a long search holds no lock; the writer deletes what still matches. */
+  async deleteMatching(tenant: string, step: DeleteStep): Promise<Deleted> {
+    const lastArrival = step.lastArrival ?? this.#read(() => this.#lastArrival());
+    const plan = this.#read(() => this.#plan(tenant, step.selection, lastArrival));
+    if (plan === null) return { deleted: 0, next: null };
+    const ids: number[] = [];
+    let after: Position | null = null;
+    const query = { ...step.selection, after: step.after, order: "earliestFirst" } as const;
+    await this.#eachSlice(plan, query, (range, end) => {
+      const room = step.count - ids.length;
+      const rows = this.#all(selectRows(plan, query.order, range, room + 1, "id, place"));
+      const more = rows[room];
+      ids.push(...rows.slice(0, room).map((row) => Number(row["id"])));
+      after = more === undefined ? end : before(decodePlace(more["place"] as Uint8Array), query.order);
+      return more !== undefined;
+    });
+    const conditions = plan.walk === null ? plan.tests : [plan.walk, ...plan.tests];
+    const deleted = ids.length === 0 ? 0 : await this.#writer.send({ kind: "deleteRows", tenant, ids, conditions });
+    return { deleted, next: after === null ? null : { after, lastArrival } };
+  }
+
+  #lastArrival(): number {
+    return Number(this.#db.get("SELECT value FROM counter WHERE name = 'arrival'")?.["value"]);
+  }
+
+  async findToken(hash: string): Promise<Token | null> {
+    const row = this.#read(() => this.#db.get("SELECT * FROM token WHERE hash = ?", hash));
+    return row === undefined ? null : toToken(row);
+  }
+
+  async listTokens(): Promise<Token[]> {
+    return this.#read(() => this.#db.all("SELECT * FROM token ORDER BY created_at, id").map(toToken));
+  }
+
+  async addToken(token: Token): Promise<void> {
+    await this.#writer.send({ kind: "addToken", token });
+  }
+
+  async revokeToken(id: string, now: number): Promise<boolean> {
+    return (await this.#writer.send({ kind: "revokeToken", id, now })) === 1;
+  }
+
+  /** An empty transaction takes the write lock and touches the file as a write would. */
+  async check(): Promise<void> {
+    this.#read(() => this.#db.get("SELECT 1 FROM run LIMIT 1"));
+    await this.#writer.send({ kind: "probe" });
+  }
+
+  async close(): Promise<void> {
+    await this.#writer.close();
+    this.#db.close();
+  }
+
+  #tenantId(name: string): number | undefined {
+    let id = this.#tenants.get(name);
+    if (id === undefined) {
+      id = this.#db.get("SELECT id FROM tenant WHERE name = ?", name)?.["id"] as number | undefined;
+      if (id !== undefined) this.#tenants.set(name, id);
+    }
+    return id;
+  }
+
+  #get(sql: Sql): Row | undefined {
+    return this.#db.get(sql.text, ...sql.values);
+  }
+
+  #all(sql: Sql): Row[] {
+    return this.#db.all(sql.text, ...sql.values);
+  }
+
+  #read<Result>(work: () => Result): Result {
+    try {
+      return work();
+    } catch (error) {
+      const translated = translateSqliteError(error);
+      if (!(translated instanceof FatalStoreError)) throw translated;
+      this.#options.onFatal(translated.message);
+      throw new DloError("store_unavailable", "The store has failed and the service is stopping.", { cause: error });
+    }
+  }
+}
+
+interface PageRow {
+  readonly records: Uint8Array | null;
+  readonly n: number;
+  readonly total: number;
+  readonly last: Uint8Array;
+  readonly last_bytes: number;
+}
+
+function joinedLength(row: PageRow): number {
+  return row.total + row.n - 1;
+}
+
+/** Takes the one record too many off the end; its place is where the listing goes on. */
+function cutPage(row: PageRow, order: Order, count: number): Page {
+  const records = row.records ?? new Uint8Array();
+  if (row.n <= count) return { records: [records], count: row.n, next: null };
+  const next = before(decodePlace(row.last), order);
+  return { records: [records.subarray(0, records.length - row.last_bytes - 1)], count, next };
+}
+
+const WHOLE: Range = { low: Buffer.alloc(12), high: Buffer.alloc(12, 0xff) };
+
+function rangeOf(query: Pick<ListQuery, "order" | "from" | "to" | "after">): Range {
+  // Arrivals count from 1, so nothing stands at arrival 0 and both ends may be exclusive.
+  const range = {
+    low: encodePlace({ createdAt: query.from, arrival: 0 }),
+    high: encodePlace({ createdAt: query.to + 1, arrival: 0 }),
+  };
+  return query.after === null ? range : beyond(range, query.after, query.order);
+}
+
+/** What remains of the range behind a position, in the direction of the walk. */
+function beyond(range: Range, position: Position, order: Order): Range {
+  const place = encodePlace(position);
+  if (order === "earliestFirst")
+    return { low: Buffer.compare(place, range.low) > 0 ? place : range.low, high: range.high };
+  return { low: range.low, high: Buffer.compare(place, range.high) < 0 ? place : range.high };
+}
+
+/** The range up to a position, included. */
+function upTo(range: Range, position: Position, order: Order): Range {
+  const place = encodePlace(after(position, order));
+  return order === "earliestFirst" ? { ...range, high: place } : { ...range, low: place };
+}
+
+/** The position just ahead of this one, against the direction of the walk. */
+function before(position: Position, order: Order): Position {
+  return { ...position, arrival: position.arrival + (order === "earliestFirst" ? -1 : 1) };
+}
+
+function after(position: Position, order: Order): Position {
+  return before(position, order === "earliestFirst" ? "latestFirst" : "earliestFirst");
+}
+
+function toToken(row: Row): Token {
+  return {
+    id: String(row["id"]),
+    tenant: String(row["tenant"]),
+    name: String(row["name"]),
+    scopes: String(row["scopes"]).split(",") as Scope[],
+    hash: String(row["hash"]),
+    createdAt: Number(row["created_at"]),
+    expiresAt: row["expires_at"] === null ? null : Number(row["expires_at"]),
+    revokedAt: row["revoked_at"] === null ? null : Number(row["revoked_at"]),
+  };
+}

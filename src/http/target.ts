@@ -1,0 +1,24 @@
+import { RECORD_PREFIXES, UNROUTED } from "./routes.js";
+
+/**
+ * Raw request target -> the path that the router sees. The router would decode escapes (`/v2/%64lq` is not our
+ * path) and refuse ids by length or escape before the token is judged; so an id is replaced by a stand-in here, and
+ * its handler reads the raw target.
+ */
+export function routedPath(target: string): string {
+  const path = targetPath(target);
+  for (const prefix of RECORD_PREFIXES) {
+    if (path.length > prefix.length && path.startsWith(prefix) && !path.includes("/", prefix.length))
+      return `${prefix}-`;
+  }
+  return /[%;]|\/\/|.\/$/.test(path) ? UNROUTED : path;
+}
+
+function targetPath(target: string): string {
+  const mark = target.indexOf("?");
+  const whole = mark === -1 ? target : target.slice(0, mark);
+  if (whole.startsWith("/")) return whole;
+  // Absolute form: RFC 9112 has every server take it. Our paths do not depend on the authority.
+  const match = /^https?:\/\/[^/]*(\/.*)$/i.exec(whole);
+  return match?.[1] ?? UNROUTED;
+}
