@@ -24,10 +24,3 @@ function base32(bytes: Uint8Array, length: number): string {
 
 /** Bytes of randomness that `makeDlqId` takes. */
 export const DLQ_ID_RANDOM_BYTES = 16;
-
-/** A producer's own id: 1-256 characters of well-formed Unicode, no control characters. */
-export function isDlqId(text: string): boolean {
-  // 512 UTF-16 units hold at least 256 characters; only then is counting needed.
-  if (text.length === 0 || text.length > 512 || !text.isWellFormed() || /\p{Cc}/u.test(text)) return false;
-  return text.length <= 256 || [...text].length <= 256;
-}

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { setImmediate } from "node:timers/promises";
-import { DLQ_ID_RANDOM_BYTES, deriveDlqId, isDlqId, makeDlqId } from "./dlq-id.js";
+import { DLQ_ID_RANDOM_BYTES, deriveDlqId, makeDlqId } from "./dlq-id.js";
 import { DloError } from "./errors.js";
 import { type FailedRun, wireJson } from "./failed-run.js";
 import { type Slice, splitJson, splitLines } from "./json-scan.js";
@@ -66,7 +66,9 @@ export function readRun(value: unknown, name: string, place: number, origin: Ori
   for (const { name: field, check } of FIELD_CHECKS) {
     if (Object.hasOwn(fields, field) && !check(fields[field])) throw badField(name, field, fields[field]);
   }
-  if (fields.dlqId !== undefined && !isDlqId(fields.dlqId as string)) throw badField(name, "dlqId", fields.dlqId);
+  // Unlike other text, an id with half a character in it would be sent as one that nobody can ask for.
+  if (fields.dlqId !== undefined && !(fields.dlqId as string).isWellFormed())
+    throw badField(name, "dlqId", fields.dlqId);
   const now = origin.now();
   const dlqId = (fields.dlqId as string | undefined) ?? assignId(now, place, origin);
   const createdAt = (fields.createdAt as number | undefined) ?? now;

@@ -35,7 +35,7 @@ export interface Store {
   page(tenant: string, query: ListQuery): Promise<Page>;
 
   /** Wire JSON of one record; null when the tenant has none of this id. */
-  get(tenant: string, dlqId: string): Promise<Uint8Array | null>;
+  get(tenant: string, dlqId: string): Promise<string | null>;
 
   /** How many records the tenant has; of all tenants when null. */
   count(tenant: string | null): Promise<number>;

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 export const SCOPES = ["read", "ingest", "manage"] as const;
@@ -45,7 +45,7 @@ export function secretChecksum(random: string): string {
 }
 
 export function hashSecret(secret: string): string {
-  return createHash("sha256").update(secret).digest("hex");
+  return hash("sha256", secret);
 }
 
 /** What a bearer token may look like at all: visible ASCII. The bootstrap token has at least 16 of them. */

@@ -202,7 +202,6 @@ function makeRun(dice: Dice, createdAt: number, burst: Burst | undefined): Recor
       "content-type": ["application/json"],
       "user-agent": [dice.skewed(AGENTS)],
       "upstash-workflow-runid": [workflowRunId],
-      "upstash-retried": [String(3)],
       traceparent: [`00-${hex(dice, 32)}-${hex(dice, 16)}-01`],
     },
     ...makeBody(dice),
@@ -215,7 +214,6 @@ function makeRun(dice: Dice, createdAt: number, burst: Burst | undefined): Recor
     responseStatus: failure.status,
     responseHeader: {
       "content-type": [failure === REFUSED ? "text/html" : "application/json"],
-      date: [new Date(createdAt).toUTCString()],
       server: ["nginx"],
     },
     responseBody: failure.body(dice),

@@ -3,10 +3,21 @@ import pc from "picocolors";
 import pino, { type Logger } from "pino";
 import type { LogLevel } from "../config.js";
 
+export interface Log {
+  readonly logger: Logger;
+  /** A line at level info that is already JSON: for the one line of every request, which is worth formatting by hand. */
+  readonly writeLine: (line: string) => void;
+}
+
 /** JSON lines to stderr; on a terminal, lines for people. */
-export function makeLogger(level: LogLevel, terminal: boolean): Logger {
-  const options = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
-  return terminal ? pino(options, prettyStream()) : pino(options, pino.destination({ dest: 2, sync: false }));
+export function makeLog(level: LogLevel, terminal: boolean): Log {
+  // Gathered and written in blocks, a fifth of a second late at most: a write for each line cost a tenth of a request.
+  const stream = terminal
+    ? prettyStream()
+    : pino.destination({ dest: 2, sync: true, minLength: 8192, periodicFlush: 200 });
+  const logger = pino({ level, base: null }, stream);
+  const silent = !logger.isLevelEnabled("info");
+  return { logger, writeLine: silent ? () => undefined : (line) => void stream.write(line) };
 }
 
 const LEVELS: Readonly<Record<number, string>> = {
@@ -29,6 +40,6 @@ function prettyLine(line: string): string {
   const { level, time, msg, err, ...rest } = JSON.parse(line) as Record<string, unknown>;
   const details = Object.entries(rest).map(([name, value]) => pc.dim(`${name}=`) + String(value));
   const stack = (err as { stack?: string } | undefined)?.stack;
-  const at = String(time).slice(11, 23);
+  const at = new Date(Number(time)).toISOString().slice(11, 23);
   return [pc.dim(at), LEVELS[Number(level)] ?? level, msg, ...details].join(" ") + (stack ? `\n${stack}` : "");
 }

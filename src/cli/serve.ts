@@ -13,7 +13,7 @@ import type { Store } from "../store.js";
 import { DEFAULT_TENANT } from "../token.js";
 import { ensureToken } from "./bootstrap.js";
 import { fillStore } from "./demo.js";
-import { makeLogger } from "./log.js";
+import { makeLog } from "./log.js";
 
 /** Store time that one request may take. */
 export const BUDGET_MS = 2_000;
@@ -31,7 +31,7 @@ export interface Running {
 
 /** The composition root: store, server, signals. Resolves when the service is listening. */
 export async function startService(config: Config): Promise<Running> {
-  const logger = makeLogger(config.logLevel, process.stderr.isTTY === true);
+  const { logger, writeLine } = makeLog(config.logLevel, process.stderr.isTTY === true);
   let end: (code: number) => void = () => undefined;
   const ended = new Promise<number>((resolve) => {
     end = resolve;
@@ -47,6 +47,7 @@ export async function startService(config: Config): Promise<Running> {
   const app = await buildServer({
     store,
     logger,
+    writeLine,
     now: Date.now,
     randomBytes,
     bootstrapSecret: config.token,

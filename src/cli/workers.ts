@@ -8,8 +8,11 @@ import type { Config } from "../config.js";
  */
 export async function runWorkers(config: Config, announce: (url: string) => void): Promise<number> {
   const workers = Array.from({ length: config.workers }, () => cluster.fork());
+  let stopped = false;
   const stop = (): void => {
-    for (const worker of workers) worker.process.kill("SIGTERM");
+    // Once: a second signal would end a worker that is still finishing its requests.
+    if (!stopped) for (const worker of workers) worker.process.kill("SIGTERM");
+    stopped = true;
   };
   process.once("SIGTERM", stop);
   process.once("SIGINT", stop);

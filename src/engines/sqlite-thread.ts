@@ -21,7 +21,8 @@ export class WriterThread {
   #closing = false;
 
   constructor(path: string, onFatal: (reason: string) => void) {
-    this.#worker = new Worker(new URL("./sqlite-writer.js", import.meta.url), { workerData: path });
+    // Without the flags of the process: some, such as --input-type, keep a thread from starting.
+    this.#worker = new Worker(new URL("./sqlite-writer.js", import.meta.url), { workerData: path, execArgv: [] });
     this.#worker.on("message", (reply: WriteReply) => {
       if ("fatal" in reply) onFatal(reply.fatal);
       else this.#settle(reply);

@@ -179,12 +179,12 @@ class SqliteStore implements Store {
     return { condition, cost: Number(this.#get(countWalk(walk, WHOLE, COUNT_CAP))?.["n"]) };
   }
 
-  async get(tenantName: string, dlqId: string): Promise<Uint8Array | null> {
+  async get(tenantName: string, dlqId: string): Promise<string | null> {
     return this.#read(() => {
       const tenant = this.#tenantId(tenantName);
       if (tenant === undefined) return null;
-      const sql = "SELECT cast(json AS blob) AS record FROM run WHERE tenant = ? AND dlq_ids = ?";
-      return (this.#db.get(sql, tenant, dlqId)?.["record"] as Uint8Array | undefined) ?? null;
+      const sql = "SELECT json FROM run WHERE tenant = ? AND dlq_ids = ?";
+      return (this.#db.get(sql, tenant, dlqId)?.["json"] as string | undefined) ?? null;
     });
   }
 

@@ -5,7 +5,7 @@ import type { Store } from "../store.js";
 import { DEFAULT_TENANT, hashSecret, isUsable, SCOPES, type Scope, type Token } from "../token.js";
 
 /** Who asks: everything a request does is bound to this tenant. */
-export interface Principal {
+interface Principal {
   readonly tenant: string;
   readonly scopes: readonly Scope[];
 }
@@ -19,8 +19,9 @@ const MINUTE_MS = 60_000;
 export class Authenticator {
   readonly #store: Store;
   readonly #now: () => number;
-  readonly #bootstrap: (Principal & { hash: Buffer }) | null;
-  readonly #tokens = new Map<string, { token: Token; until: number }>();
+  readonly #bootstrapHash: Buffer | null;
+  /** By the whole header, so that a client's next request costs neither a hash nor a look into the store. */
+  readonly #remembered = new Map<string, { token: Principal & Pick<Token, "expiresAt">; until: number }>();
   readonly #failures = new Map<string, { since: number; count: number }>();
   readonly #onFailure: () => void;
 
@@ -28,45 +29,41 @@ export class Authenticator {
     this.#store = store;
     this.#now = now;
     this.#onFailure = onFailure;
-    this.#bootstrap =
-      bootstrapSecret === null
-        ? null
-        : { tenant: DEFAULT_TENANT, scopes: SCOPES, hash: Buffer.from(hashSecret(bootstrapSecret)) };
+    this.#bootstrapHash = bootstrapSecret === null ? null : Buffer.from(hashSecret(bootstrapSecret));
   }
 
-  async authenticate(request: FastifyRequest, scope: Scope): Promise<Principal> {
-    const principal = await this.#identify(request);
-    if (!principal.scopes.includes(scope)) {
-      const has = principal.scopes.join(", ");
-      throw new DloError("insufficient_scope", `This needs a token with scope ${scope}; this one has ${has}.`);
+  /** Calls back with the tenant, or with why there is none; at once where the token was seen a moment ago. */
+  authenticate(request: FastifyRequest, scope: Scope, done: (error: unknown, tenant: string) => void): void {
+    const known = this.#remembered.get(request.headers.authorization ?? "");
+    if (known !== undefined && performance.now() < known.until && isCurrent(known.token, this.#now())) {
+      done(refuseScope(known.token, scope), known.token.tenant);
+      return;
     }
-    return principal;
+    this.#identify(request).then(
+      (token) => done(refuseScope(token, scope), token.tenant),
+      (error: unknown) => done(error, ""),
+    );
   }
 
   async #identify(request: FastifyRequest): Promise<Principal> {
-    const secret = readBearer(request.headers.authorization);
+    const header = request.headers.authorization ?? "";
+    const secret = readBearer(header);
     if (secret === null) {
       this.#onFailure();
       throw new DloError("missing_token", "Send the header Authorization: Bearer <token>.");
     }
-    const hash = hashSecret(secret);
-    if (this.#bootstrap !== null && timingSafeEqual(Buffer.from(hash), this.#bootstrap.hash)) return this.#bootstrap;
-    const token = await this.#find(hash);
-    if (token === null || !isUsable(token, this.#now())) throw this.#fail(request.ip);
+    const token = await this.#find(hashSecret(secret));
+    this.#remembered.delete(header);
+    if (token === null) throw this.#fail(request.ip);
+    if (this.#remembered.size >= REMEMBERED) this.#remembered.clear();
+    this.#remembered.set(header, { token, until: performance.now() + REMEMBER_MS });
     return token;
   }
 
-  async #find(hash: string): Promise<Token | null> {
-    const now = performance.now();
-    const remembered = this.#tokens.get(hash);
-    if (remembered !== undefined && now < remembered.until) return remembered.token;
+  async #find(hash: string): Promise<(Principal & Pick<Token, "expiresAt">) | null> {
+    if (this.#bootstrapHash !== null && timingSafeEqual(Buffer.from(hash), this.#bootstrapHash)) return BOOTSTRAP;
     const token = await this.#store.findToken(hash);
-    this.#tokens.delete(hash);
-    if (token !== null) {
-      if (this.#tokens.size >= REMEMBERED) this.#tokens.clear();
-      this.#tokens.set(hash, { token, until: now + REMEMBER_MS });
-    }
-    return token;
+    return token !== null && isUsable(token, this.#now()) ? token : null;
   }
 
   /** Guessing is slowed down by address; a right token from there still passes, since it never comes here. */
@@ -90,7 +87,19 @@ export class Authenticator {
   }
 }
 
-function readBearer(header: string | undefined): string | null {
-  const match = /^bearer +([\x21-\x7e]+) *$/i.exec(header ?? "");
+const BOOTSTRAP = { tenant: DEFAULT_TENANT, scopes: SCOPES, expiresAt: null };
+
+function isCurrent({ expiresAt }: Pick<Token, "expiresAt">, now: number): boolean {
+  return expiresAt === null || now < expiresAt;
+}
+
+function refuseScope({ scopes }: Principal, scope: Scope): DloError | null {
+  if (scopes.includes(scope)) return null;
+  const has = scopes.join(", ");
+  return new DloError("insufficient_scope", `This needs a token with scope ${scope}; this one has ${has}.`);
+}
+
+function readBearer(header: string): string | null {
+  const match = /^bearer +([\x21-\x7e]+) *$/i.exec(header);
   return match?.[1] ?? null;
 }

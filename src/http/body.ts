@@ -28,7 +28,7 @@ export function readIdempotencyKey(request: FastifyRequest): string | null {
 }
 
 /** Node joins or drops repeated headers; the raw list tells. */
-export function rawHeaderValues(request: FastifyRequest, name: string): string[] {
+function rawHeaderValues(request: FastifyRequest, name: string): string[] {
   const { rawHeaders } = request.raw;
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -28,7 +28,9 @@ export interface Exchange {
 
 export async function listRuns({ service, request, reply, tenant }: Exchange): Promise<void> {
   const query = parseListQuery(queryOf(request), tenant);
+  const start = performance.now();
   const { records, next } = await service.store.page(tenant, query);
+  service.metrics.storeCall("page", start);
   const { order } = query;
   const cursor = next === null ? "" : encodeCursor(tenant, { kind: "list", order, selection: query, after: next });
   const chunks: (string | Uint8Array)[] = [`{"cursor":"${cursor}","messages":[`];
@@ -38,26 +40,38 @@ export async function listRuns({ service, request, reply, tenant }: Exchange): P
 }
 
 export async function getRun({ service, request, reply, tenant }: Exchange): Promise<void> {
-  const record = await service.store.get(tenant, dlqIdOf(request));
+  const dlqId = dlqIdOf(request);
+  const start = performance.now();
+  const record = await service.store.get(tenant, dlqId);
+  service.metrics.storeCall("get", start);
   if (record === null) throw notFound();
   sendRecords(reply, [record]);
 }
 
 export async function deleteRun({ service, request, reply, tenant }: Exchange): Promise<void> {
-  if ((await service.store.deleteIds(tenant, [dlqIdOf(request)])) === 0) throw notFound();
+  if ((await deleteIds(service, tenant, [dlqIdOf(request)])) === 0) throw notFound();
   sendEmpty(reply, 200);
 }
 
 export async function deleteRuns({ service, request, reply, tenant }: Exchange): Promise<void> {
   const wanted = parseDelete(queryOf(request), readDeleteBody(request), tenant);
   if ("dlqIds" in wanted) {
-    sendJson(reply, 200, { deleted: await service.store.deleteIds(tenant, wanted.dlqIds) });
+    sendJson(reply, 200, { deleted: await deleteIds(service, tenant, wanted.dlqIds) });
     return;
   }
+  const start = performance.now();
   const { deleted, next } = await service.store.deleteMatching(tenant, wanted.step);
+  service.metrics.storeCall("deleteMatching", start);
   const { selection } = wanted.step;
   const cursor = next === null ? undefined : encodeCursor(tenant, { kind: "delete", selection, ...next });
   sendJson(reply, 200, { deleted, cursor });
+}
+
+async function deleteIds({ store, metrics }: Service, tenant: string, dlqIds: readonly string[]): Promise<number> {
+  const start = performance.now();
+  const deleted = await store.deleteIds(tenant, dlqIds);
+  metrics.storeCall("deleteIds", start);
+  return deleted;
 }
 
 export async function putRuns({ service, request, reply, tenant }: Exchange): Promise<void> {
@@ -67,7 +81,9 @@ export async function putRuns({ service, request, reply, tenant }: Exchange): Pr
   const format = readFormat(request);
   const body = (request.body as Uint8Array | undefined) ?? new Uint8Array();
   const runs = await readRuns(body, { tenant, format, idempotencyKey, now, randomBytes, maxRecordBytes });
+  const start = performance.now();
   await service.store.put(tenant, runs);
+  service.metrics.storeCall("put", start);
   sendJson(reply, 200, { dlqIds: runs.map((run) => run.dlqId) });
 }
 
@@ -82,9 +98,9 @@ export async function readiness({ service, reply }: Exchange): Promise<void> {
 }
 
 /** Without a token (public metrics) the figure is of all tenants, and names none. */
-export async function metrics({ service, reply, tenant }: Exchange): Promise<void> {
+export async function showMetrics({ service, reply, tenant }: Exchange): Promise<void> {
   const runs = await service.store.count(tenant === "" ? null : tenant);
-  sendChunks(reply, 200, "text/plain; version=0.0.4; charset=utf-8", [await service.metrics.render(runs)]);
+  sendChunks(reply, 200, "text/plain; version=0.0.4; charset=utf-8", [service.metrics.render(runs)]);
 }
 
 export async function openapi({ request, reply }: Exchange): Promise<void> {
@@ -105,7 +121,9 @@ function refuseParameters(request: FastifyRequest): void {
 
 /** The raw segment, strictly decoded: slashes, dots and any Unicode in it are data, never path. */
 function dlqIdOf(request: FastifyRequest): string {
-  const [path = ""] = request.originalUrl.split("?", 1);
+  const { originalUrl } = request;
+  const mark = originalUrl.indexOf("?");
+  const path = mark === -1 ? originalUrl : originalUrl.slice(0, mark);
   return decodeSegment(path.slice(path.lastIndexOf("/") + 1));
 }
 

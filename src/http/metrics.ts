@@ -1,57 +1,109 @@
-import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
-import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import type { Store } from "../store.js";
 
-const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+/** Upper bounds of the histograms' buckets, in seconds. */
+const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** What operators watch, in Prometheus text. */
-export class Metrics {
-  readonly #exporter = new PrometheusExporter({ preventServerStart: true });
-  readonly #serializer = new PrometheusSerializer("dlo", false, undefined, true, true);
-  readonly #meter = new MeterProvider({ readers: [this.#exporter] }).getMeter("dlo");
-  readonly #requests = this.#histogram("http_request_duration_seconds", "Requests by route, method and status.");
-  readonly #storeCalls = this.#histogram("store_duration_seconds", "Time that calls of the store took.");
-  readonly #authFailures = this.#meter.createCounter("auth_failures", { description: "Missing or wrong tokens." });
+class Series {
+  readonly counts = new Float64Array(BOUNDS.length + 1);
+  sum = 0;
 
-  #histogram(name: string, description: string) {
-    return this.#meter.createHistogram(name, { description, advice: { explicitBucketBoundaries: SECONDS } });
+  observe(seconds: number): void {
+    let bucket = 0;
+    while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] as number)) bucket++;
+    (this.counts[bucket] as number)++;
+    this.sum += seconds;
+  }
+}
+
+/**
+ * What operators watch, as Prometheus text. By hand, because it stands on the path of every request: a metrics
+ * library's two measurements cost more there than the routing did (docs/architecture.md has the figures).
+ */
+class Histogram {
+  readonly #series = new Map<string, Series>();
+
+  constructor(
+    readonly name: string,
+    readonly help: string,
+  ) {}
+
+  /** The series of these labels, given as they will be printed: `call="page"`. */
+  series(labels: string): Series {
+    let series = this.#series.get(labels);
+    if (series === undefined) {
+      series = new Series();
+      this.#series.set(labels, series);
+    }
+    return series;
   }
 
+  render(): string {
+    let text = `# HELP ${this.name} ${this.help}\n# TYPE ${this.name} histogram\n`;
+    for (const [labels, { counts, sum }] of this.#series) {
+      let total = 0;
+      counts.forEach((count, bucket) => {
+        total += count;
+        text += `${this.name}_bucket{${labels},le="${BOUNDS[bucket] ?? "+Inf"}"} ${total}\n`;
+      });
+      text += `${this.name}_sum{${labels}} ${sum}\n${this.name}_count{${labels}} ${total}\n`;
+    }
+    return text;
+  }
+}
+
+type StoreCall = Extract<keyof Store, "page" | "get" | "put" | "deleteIds" | "deleteMatching">;
+
+export class Metrics {
+  readonly #requests = new Histogram("dlo_http_request_duration_seconds", "Requests by route, method and status.");
+  readonly #storeCalls = new Histogram("dlo_store_duration_seconds", "Calls of the store.");
+  readonly #byCall: Record<StoreCall, Series> = {
+    page: this.#storeCalls.series('call="page"'),
+    get: this.#storeCalls.series('call="get"'),
+    put: this.#storeCalls.series('call="put"'),
+    deleteIds: this.#storeCalls.series('call="deleteIds"'),
+    deleteMatching: this.#storeCalls.series('call="deleteMatching"'),
+  };
+  #authFailures = 0;
+  /** By route, then by status and method: cheaper to find than by a text of all three. */
+  readonly #byRoute = new Map<string, Map<string, Series>[]>();
+
   request(route: string, method: string, status: number, seconds: number): void {
-    this.#requests.record(seconds, { route, method, status });
+    let byStatus = this.#byRoute.get(route);
+    if (byStatus === undefined) {
+      byStatus = [];
+      this.#byRoute.set(route, byStatus);
+    }
+    byStatus[status] ??= new Map();
+    let series = byStatus[status].get(method);
+    if (series === undefined) {
+      series = this.#requests.series(`route="${route}",method="${method}",status="${status}"`);
+      byStatus[status].set(method, series);
+    }
+    series.observe(seconds);
   }
 
   authFailure(): void {
-    this.#authFailures.add(1);
+    this.#authFailures++;
   }
 
-  /** The same store, its reads and writes timed. */
-  timed(store: Store): Store {
-    const record = this.#storeCalls;
-    return new Proxy(store, {
-      get(target, name: keyof Store) {
-        const method = target[name] as (...args: unknown[]) => Promise<unknown>;
-        if (!TIMED.has(name)) return method.bind(target);
-        return async (...args: unknown[]) => {
-          const start = performance.now();
-          try {
-            return await method.apply(target, args);
-          } finally {
-            record.record((performance.now() - start) / 1000, { call: name });
-          }
-        };
-      },
-    });
+  /** A call of the store that began at `start` (performance.now) is over. */
+  storeCall(call: StoreCall, start: number): void {
+    this.#byCall[call].observe((performance.now() - start) / 1000);
   }
 
   /** `runs` is what the asking token may know: how many records its own tenant has. */
-  async render(runs: number): Promise<string> {
-    const { resourceMetrics } = await this.#exporter.collect();
+  render(runs: number): string {
     return (
-      `${this.#serializer.serialize(resourceMetrics)}# HELP dlo_records Failed runs stored, of the asking tenant.\n` +
-      `# TYPE dlo_records gauge\ndlo_records ${runs}\n`
+      this.#requests.render() +
+      this.#storeCalls.render() +
+      single("dlo_auth_failures_total", "counter", "Requests with a missing or wrong token.", this.#authFailures) +
+      single("dlo_records", "gauge", "Failed runs stored, of the tenant that asks.", runs) +
+      single("dlo_process_resident_bytes", "gauge", "Resident memory of the process.", process.memoryUsage.rss()) +
+      single("dlo_process_uptime_seconds", "gauge", "Time since the process started.", Math.round(process.uptime()))
     );
   }
 }
 
-const TIMED: ReadonlySet<string> = new Set<keyof Store>(["page", "get", "put", "deleteIds", "deleteMatching"]);
+function single(name: string, type: string, help: string, value: number): string {
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${name} ${value}\n`;
+}

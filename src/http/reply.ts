@@ -18,14 +18,14 @@ export function sendChunks(
   for (const chunk of chunks) length += typeof chunk === "string" ? Buffer.byteLength(chunk) : chunk.length;
   const { raw, request } = reply;
   reply.hijack();
-  raw.writeHead(status, [
-    ...["content-type", contentType, "content-length", String(length)],
-    ...["cache-control", "no-store", "x-content-type-options", "nosniff", "x-request-id", request.id],
-    ...(reply.server.stopping.now ? ["connection", "close"] : []),
-    ...extra,
-  ]);
-  if (request.method === "HEAD") {
-    raw.end();
+  reply.server.recordAnswer(request, status, reply.elapsedTime);
+  const headers = ["content-type", contentType, "content-length", String(length), "x-request-id", request.id];
+  headers.push("cache-control", "no-store", "x-content-type-options", "nosniff");
+  if (reply.server.stopping.now) headers.push("connection", "close");
+  if (extra.length > 0) headers.push(...extra);
+  raw.writeHead(status, headers);
+  if (request.method === "HEAD" || chunks.length < 2) {
+    raw.end(request.method === "HEAD" ? undefined : chunks[0]);
     return;
   }
   raw.cork();
@@ -100,11 +100,11 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, () => DloError>> = {
 /** What any layer threw -> what the caller is told. Nothing of the inside shows; the log has it, by request id. */
 export function toDloError(error: unknown, request: FastifyRequest): DloError {
   if (error instanceof DloError) {
-    if (error.code === "internal") request.log.error({ err: error.detail.cause }, "store failed");
+    if (error.code === "internal") request.log.error({ reqId: request.id, err: error.detail.cause }, "store failed");
     return error;
   }
   const known = FRAMEWORK_ERRORS[(error as { code?: string } | null)?.code ?? ""];
   if (known !== undefined) return known();
-  request.log.error({ err: error }, "unexpected error");
+  request.log.error({ reqId: request.id, err: error }, "unexpected error");
   return new DloError("internal", `The service failed unexpectedly; look for request ${request.id} in its log.`);
 }

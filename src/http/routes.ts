@@ -34,8 +34,7 @@ export const ROUTES: readonly Route[] = [
     summary: "Record failed runs: one, an array, or NDJSON; all or none",
     tag: "runs",
     answer: api.INGESTED,
-    body: api.RUNS,
-    bodyTypes: ["application/json", "application/x-ndjson"],
+    body: { schema: api.RUNS, types: ["application/json", "application/x-ndjson"], required: true },
     errors: [
       ...(["unknown_parameter", "invalid_json", "invalid_record", "record_too_large", "too_many_records"] as const),
       ...WRITE_ERRORS,
@@ -52,7 +51,7 @@ export const ROUTES: readonly Route[] = [
     answer: api.STATUS,
     errors: ["stopping", "disk_full"],
   }),
-  route("GET", "/metrics", "read", handlers.metrics, {
+  route("GET", "/metrics", "read", handlers.showMetrics, {
     summary: "Figures in Prometheus text",
     tag: "operation",
     answer: "Prometheus text, version 0.0.4",
@@ -78,21 +77,19 @@ function queueRoutes(queue: string): Route[] {
       tag: "runs",
       answer: api.DELETED,
       query: api.DELETE_PARAMETERS,
-      body: api.DELETE_BODY,
+      body: { schema: api.DELETE_BODY, types: ["application/json"], required: false },
       errors: [...SELECT_ERRORS, "invalid_json", "invalid_body", ...WRITE_ERRORS],
     }),
     route("GET", `${queue}/:dlqId`, "read", handlers.getRun, {
       summary: "Fetch one failed run",
       tag: "runs",
       answer: api.RUN,
-      params: api.DLQ_ID,
       errors: ["invalid_encoding", "run_not_found"],
     }),
     route("DELETE", `${queue}/:dlqId`, "manage", handlers.deleteRun, {
       summary: "Delete one failed run",
       tag: "runs",
       answer: "Nothing: the run is gone",
-      params: api.DLQ_ID,
       errors: ["invalid_encoding", "run_not_found", ...WRITE_ERRORS],
     }),
   ];

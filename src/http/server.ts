@@ -11,10 +11,9 @@ import Fastify, {
 import { DloError } from "../errors.js";
 import type { Store } from "../store.js";
 import { Authenticator } from "./auth.js";
-import { rawHeaderValues } from "./body.js";
 import type { Service } from "./handlers.js";
 import { Metrics } from "./metrics.js";
-import { describe, openapiOptions } from "./openapi.js";
+import { buildDocument } from "./openapi.js";
 import { rawErrorResponse, sendError, toDloError } from "./reply.js";
 import { methodsOf, ROUTES, type Route } from "./routes.js";
 import { routedPath } from "./target.js";
@@ -23,16 +22,22 @@ declare module "fastify" {
   interface FastifyInstance {
     /** Set when the service shuts down: from then on answers ask for the connection to be closed. */
     stopping: { now: boolean };
+    /** One line in the log and one measurement. */
+    recordAnswer: (request: FastifyRequest, status: number, ms: number) => void;
   }
   interface FastifyRequest {
     /** Of the token; empty where none is needed. */
     tenant: string;
+    /** The path of its row in the table of routes. */
+    route: string;
   }
 }
 
 export interface ServerOptions {
   readonly store: Store;
   readonly logger: FastifyBaseLogger;
+  /** Takes the log line of a request, ready-made. */
+  readonly writeLine: (line: string) => void;
   readonly now: () => number;
   readonly randomBytes: (size: number) => Uint8Array;
   readonly bootstrapSecret: string | null;
@@ -54,6 +59,8 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   const app = Fastify({
     loggerInstance: options.logger,
     logController: new LogController({ disableRequestLogging: true }),
+    // A logger of its own for each request costs more than the one line it would write.
+    childLoggerFactory: (logger) => logger,
     genReqId: makeRequestId(options.randomBytes),
     rewriteUrl: (request) => routedPath(request.url ?? ""),
     routerOptions: { querystringParser: () => ({}) },
@@ -75,8 +82,7 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
   app.decorate("stopping", { now: false });
   app.decorateRequest("tenant", "");
-  app.setValidatorCompiler(() => () => true);
-  app.setSerializerCompiler(() => JSON.stringify);
+  app.decorateRequest("route", "unrouted");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     ["application/json", "application/x-ndjson"],
@@ -95,18 +101,21 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions): Promise<
   const authenticator = new Authenticator(options.store, bootstrapSecret, now, () => metrics.authFailure());
   const isStopping = (): boolean => app.stopping.now;
   const service: Service = {
-    store: metrics.timed(options.store),
+    store: options.store,
     metrics,
     now,
     randomBytes,
     maxRecordBytes,
     isStopping,
   };
-  app.addHook("onRequest", async (request) => judgeHeaders(request));
-  app.addHook("onResponse", async (request, reply) => record(metrics, request, reply));
-  await app.register(swagger, openapiOptions(options.version));
-  // Our own policy: the generated one upgrades to https, which breaks plain http, and allows other hosts.
-  await app.register(swaggerUi, { routePrefix: "/docs", staticCSP: true, transformStaticCSP: () => DOCS_POLICY });
+  app.decorate("recordAnswer", (request: FastifyRequest, status: number, ms: number) =>
+    record(request, status, ms, metrics, options.writeLine),
+  );
+  // A callback, not a promise: it runs on every request.
+  app.addHook("onRequest", (request, _reply, done) => done(judgeHeaders(request)));
+  const document = buildDocument(ROUTES, options.version);
+  await app.register(swagger, { mode: "static", specification: { document: document as never } });
+  await app.register(addDocs);
   for (const route of ROUTES) {
     const open = route.scope === null || (route.path === "/metrics" && options.publicMetrics);
     addRoute(app, service, route, open ? null : authenticator);
@@ -114,39 +123,59 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions): Promise<
   await app.ready();
 }
 
+/** The pages below /docs answer through the framework, so their answers are recorded by a hook of their own. */
+async function addDocs(app: FastifyInstance): Promise<void> {
+  app.addHook("onResponse", async (request, reply) =>
+    app.recordAnswer(request, reply.raw.statusCode, reply.elapsedTime),
+  );
+  // Our own policy: the generated one upgrades to https, which breaks plain http, and allows other hosts.
+  await app.register(swaggerUi, { routePrefix: "/docs", staticCSP: true, transformStaticCSP: () => DOCS_POLICY });
+}
+
 /** Route and method are settled here; then the token is judged, and only then what is asked. */
 function addRoute(app: FastifyInstance, service: Service, route: Route, authenticator: Authenticator | null): void {
-  const { method, path, scope, handle, about } = route;
+  const { method, path, scope, handle } = route;
   app.route({
     method,
     url: path,
-    schema: describe(about, scope),
-    onRequest: async (request) => {
-      if (authenticator === null || scope === null) return;
-      request.tenant = (await authenticator.authenticate(request, scope)).tenant;
+    onRequest: (request, _reply, done) => {
+      request.route = path;
+      if (authenticator === null || scope === null) return done();
+      authenticator.authenticate(request, scope, (error, tenant) => {
+        request.tenant = tenant;
+        done(error as DloError | undefined);
+      });
     },
     handler: (request, reply) => handle({ service, request, reply, tenant: request.tenant }),
   });
 }
 
-function judgeHeaders(request: FastifyRequest): void {
-  const { rawHeaders, url, httpVersion, headers } = request.raw;
-  if ((request.originalUrl ?? url ?? "").length > MAX_TARGET_BYTES) {
-    throw new DloError("uri_too_long", `Keep the request line within ${MAX_TARGET_BYTES} bytes.`);
+function judgeHeaders(request: FastifyRequest): DloError | undefined {
+  const { rawHeaders, httpVersion, headers } = request.raw;
+  if (request.originalUrl.length > MAX_TARGET_BYTES) {
+    return new DloError("uri_too_long", `Keep the request line within ${MAX_TARGET_BYTES} bytes.`);
   }
   let bytes = 0;
-  for (const text of rawHeaders) bytes += text.length + 2;
+  let authorizations = 0;
+  for (let i = 0; i < rawHeaders.length; i++) {
+    const text = rawHeaders[i] as string;
+    bytes += text.length + 2;
+    // Node keeps the first of two and hides the second.
+    if (i % 2 === 0 && text.length === 13 && text.toLowerCase() === "authorization") authorizations++;
+  }
   if (rawHeaders.length > 2 * MAX_HEADERS || bytes > MAX_HEADER_BYTES) {
     const advice = `Send at most ${MAX_HEADERS} headers, of ${MAX_HEADER_BYTES} bytes in all.`;
-    throw new DloError("headers_too_large", advice);
+    return new DloError("headers_too_large", advice);
   }
   if (httpVersion === "1.1" && headers.host === undefined) {
-    throw new DloError("invalid_header", "Send a Host header.", { parameter: "Host" });
+    return new DloError("invalid_header", "Send a Host header.", { parameter: "Host" });
   }
-  // Node keeps the first of two and hides the second.
-  if (headers.authorization !== undefined && rawHeaderValues(request, "authorization").length > 1) {
-    throw new DloError("invalid_header", "Send one Authorization header, not several.", { parameter: "Authorization" });
+  if (authorizations > 1) {
+    return new DloError("invalid_header", "Send one Authorization header, not several.", {
+      parameter: "Authorization",
+    });
   }
+  return undefined;
 }
 
 async function answerUnrouted(request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -158,13 +187,19 @@ async function answerUnrouted(request: FastifyRequest, reply: FastifyReply): Pro
   sendError(reply, new DloError("method_not_allowed", `This path takes ${allow}.`, { allow }));
 }
 
-/** One line and one measurement a request. Ids, codes and times only: queries, bodies and tokens stay out of logs. */
-function record(metrics: Metrics, request: FastifyRequest, reply: FastifyReply): void {
-  const route = request.routeOptions.url ?? "unrouted";
-  const status = reply.raw.statusCode;
-  metrics.request(route, request.method, status, reply.elapsedTime / 1000);
-  const ms = Math.round(reply.elapsedTime * 100) / 100;
-  request.log.info({ method: request.method, route, status, ms }, "request");
+/** Ids, codes and times only: queries, bodies and tokens stay out of logs. */
+function record(
+  request: FastifyRequest,
+  status: number,
+  ms: number,
+  metrics: Metrics,
+  writeLine: (line: string) => void,
+): void {
+  const { id, method, route } = request;
+  metrics.request(route, method, status, ms / 1000);
+  writeLine(
+    `{"level":30,"time":${Date.now()},"reqId":"${id}","method":"${method}","route":"${route}","status":${status},"ms":${Math.round(ms * 100) / 100},"msg":"request"}\n`,
+  );
 }
 
 /** Short, unique to the process's life, and cheap: a random stem and a count. */

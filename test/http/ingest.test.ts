@@ -501,7 +501,8 @@ describe("POST /dlo/runs refuses, whole, and stores nothing:", () => {
     const stream = new ReadableStream({
       pull(controller) {
         if (sent >= big.length) controller.close();
-        else controller.enqueue(big.subarray(sent, (sent += 1024 * 1024)));
+        else controller.enqueue(big.subarray(sent, sent + 1024 * 1024));
+        sent += 1024 * 1024;
       },
     });
     const counted = await service.request("/dlo/runs", {

@@ -27,7 +27,7 @@ export interface TestService {
   stop(): Promise<void>;
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -47,9 +47,10 @@ export async function startTestService(
   };
   const store = openSqlite({ path: join(folder, "dlo.db"), now, budgetMs: 2_000, onFatal });
   const log: Record<string, unknown>[] = [];
-  const logger = pino({ level: "info" }, { write: (line: string) => void log.push(JSON.parse(line)) });
+  const writeLine = (line: string): void => void log.push(JSON.parse(line));
+  const logger = pino({ level: "info" }, { write: writeLine });
   const app = await buildServer({
-    ...{ store, logger, now, randomBytes, bootstrapSecret: SECRET, publicMetrics: false },
+    ...{ store, logger, writeLine, now, randomBytes, bootstrapSecret: SECRET, publicMetrics: false },
     ...{ maxRecordBytes: 4 * 1024 * 1024, version: "0.0.0", ...options },
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
