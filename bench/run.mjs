@@ -1,4 +1,4 @@
-// `npm run bench [-- --records N] [--seconds S] [--rounds R]`: builds its data once, starts the service as users do,
+// `npm run bench -- [page|get|store|ingest ...] [--records N] [--seconds S] [--rounds R]`: builds its data once, starts the service as users do,
 // interleaves every contender in rounds of one run, and prints ratios: absolute figures of a shared machine mean little.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -10,13 +10,15 @@ import { measureIngest } from "./ingest.mjs";
 import { pinned, runLoad, startServer } from "./processes.mjs";
 import { measureStore } from "./store.mjs";
 
-const { values: options } = parseArgs({
+const { values: options, positionals: wanted } = parseArgs({
+  allowPositionals: true,
   options: {
     records: { type: "string", default: "1000000" },
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "5" },
   },
 });
+const wants = (name) => wanted.length === 0 || wanted.includes(name);
 const records = Number(options.records);
 const seconds = Number(options.seconds);
 const rounds = Number(options.rounds);
@@ -72,7 +74,10 @@ async function collect(port, store) {
     files[name] = join(store, name);
     writeFileSync(files[name], `${lines.join("\n")}\n`);
   }
-  return { files, pageBytes: Math.round(bodies.reduce((sum, body) => sum + body.length, 0) / bodies.length) };
+  return {
+    files,
+    pageBytes: Math.round(bodies.reduce((sum, body) => sum + Buffer.byteLength(JSON.parse(body)), 0) / bodies.length),
+  };
 }
 
 function median(list) {
@@ -99,28 +104,34 @@ async function compare(title, contenders, orders) {
   );
 }
 
-const path = buildData();
-const work = mkdtempSync(join(tmpdir(), "dlo-bench-"));
-try {
+/** The service and the ceiling, over HTTP, a core each. */
+async function measureHttp(path, work) {
   // Logs as by default, one line a request, into a file: an operator's usual set-up.
   const service = await startServer([dlo, "serve", "--port", "0", "--store", `sqlite:${path}`], env, join(work, "log"));
   const { files, pageBytes } = await collect(service.port, work);
   const barePages = await startServer([join(root, "bench/bare.mjs"), files.bodies]);
   const bareRecords = await startServer([join(root, "bench/bare.mjs"), files.record]);
   const order = (paths) => ({ connections: 8, token, paths });
+  const pinning = pinned ? "server and load pinned to a core each" : "not pinned";
   console.log(
-    `${records} records, pages of 100 of ${pageBytes} bytes, ${rounds} rounds of ${seconds} s, node ${process.version}, ${pinned ? "server and load pinned to a core each" : "not pinned"}\n`,
+    `${records} records, pages of 100 (${pageBytes} bytes), ${rounds} rounds of ${seconds} s, node ${process.version}, ${pinning}\n`,
   );
   console.log(
     "| | service | bare node:http, same bytes from memory | ratio (spread) | p50 / p99 |\n|---|---|---|---|---|",
   );
-  await compare("page at a random position", [barePages, service], [order(files.pages), order(files.pages)]);
-  await compare("get by id", [bareRecords, service], [order(files.gets), order(files.gets)]);
+  if (wants("page"))
+    await compare("page at a random position", [barePages, service], [order(files.pages), order(files.pages)]);
+  if (wants("get")) await compare("get by id", [bareRecords, service], [order(files.gets), order(files.gets)]);
   await Promise.all([service.stop(), barePages.stop(), bareRecords.stop()]);
   console.log("");
-  await measureStore(path);
-  console.log("");
-  await measureIngest(dlo, work, env, token);
+}
+
+const path = buildData();
+const work = mkdtempSync(join(tmpdir(), "dlo-bench-"));
+try {
+  if (wants("page") || wants("get")) await measureHttp(path, work);
+  if (wants("store")) await measureStore(path);
+  if (wants("ingest")) await measureIngest(dlo, work, env, token);
 } finally {
   rmSync(work, { recursive: true });
 }

@@ -3,6 +3,12 @@ import type { Page, Position } from "./page.js";
 import type { ListQuery, Selection } from "./query.js";
 import type { Token } from "./token.js";
 
+/** A record as it is sent: its wire JSON, and how many bytes that is in UTF-8. */
+export interface StoredRun {
+  readonly json: string;
+  readonly bytes: number;
+}
+
 /** What a delete by filter may do in one call, and how far the calls before it came. */
 export interface DeleteStep {
   readonly selection: Selection;
@@ -34,8 +40,8 @@ export interface Deleted {
 export interface Store {
   page(tenant: string, query: ListQuery): Promise<Page>;
 
-  /** Wire JSON of one record; null when the tenant has none of this id. */
-  get(tenant: string, dlqId: string): Promise<string | null>;
+  /** One record; null when the tenant has none of this id. */
+  get(tenant: string, dlqId: string): Promise<StoredRun | null>;
 
   /** How many records the tenant has; of all tenants when null. */
   count(tenant: string | null): Promise<number>;

@@ -9,15 +9,34 @@ export interface Log {
   readonly writeLine: (line: string) => void;
 }
 
+/** Lines of requests are gathered until there are so many bytes, or for so long. */
+const BLOCK = 8192;
+const DELAY_MS = 200;
+
 /** JSON lines to stderr; on a terminal, lines for people. */
 export function makeLog(level: LogLevel, terminal: boolean): Log {
-  // Gathered and written in blocks, a fifth of a second late at most: a write for each line cost a tenth of a request.
-  const stream = terminal
-    ? prettyStream()
-    : pino.destination({ dest: 2, sync: true, minLength: 8192, periodicFlush: 200 });
+  const stream = terminal ? prettyStream() : pino.destination({ dest: 2, sync: true });
   const logger = pino({ level, base: null }, stream);
-  const silent = !logger.isLevelEnabled("info");
-  return { logger, writeLine: silent ? () => undefined : (line) => void stream.write(line) };
+  if (!logger.isLevelEnabled("info")) return { logger, writeLine: () => undefined };
+  return { logger, writeLine: gather((block) => void stream.write(block)) };
+}
+
+/** A write for each line costs a tenth of a small request. What is gathered goes out when the process ends, too. */
+function gather(write: (block: string) => void): (line: string) => void {
+  let block = "";
+  let timer: NodeJS.Timeout | null = null;
+  const flush = (): void => {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    if (block !== "") write(block);
+    block = "";
+  };
+  process.once("exit", flush);
+  return (line) => {
+    block += line;
+    if (block.length >= BLOCK) flush();
+    else timer ??= setTimeout(flush, DELAY_MS).unref();
+  };
 }
 
 const LEVELS: Readonly<Record<number, string>> = {
@@ -31,7 +50,8 @@ const LEVELS: Readonly<Record<number, string>> = {
 function prettyStream(): Writable {
   return new Writable({
     write(chunk: Buffer, _encoding, done) {
-      process.stderr.write(`${prettyLine(chunk.toString("utf8"))}\n`, () => done());
+      const lines = chunk.toString("utf8").trimEnd().split("\n");
+      process.stderr.write(`${lines.map(prettyLine).join("\n")}\n`, () => done());
     },
   });
 }

@@ -56,6 +56,7 @@ export async function startService(config: Config): Promise<Running> {
     version: programVersion(),
   });
   const url = await listen(app, config);
+  logger.info({ url }, "listening");
   const stop = (): void => {
     void stopService(app, store).then(() => end(0));
   };
@@ -85,7 +86,7 @@ function dataDirOf(config: Config): string {
 
 async function listen(app: FastifyInstance, { host, port }: Config): Promise<string> {
   try {
-    await app.listen({ host, port, listenTextResolver: () => "listening" });
+    await app.listen({ host, port });
   } catch (error) {
     const reason = (error as Error).message;
     throw new DloError("invalid_config", `Cannot listen on ${host}:${port}: ${reason}.`, { cause: error });

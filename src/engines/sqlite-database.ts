@@ -77,16 +77,6 @@ export class Database {
     return this.#db.isTransaction;
   }
 
-  /** Runs `work` on one snapshot. */
-  snapshot<Result>(work: () => Result): Result {
-    this.exec("BEGIN");
-    try {
-      return work();
-    } finally {
-      this.exec("COMMIT");
-    }
-  }
-
   close(): void {
     this.#statements.clear();
     this.#db.close();

@@ -13,7 +13,7 @@ const ALL_COLUMNS = FILTERS.map((filter) => COLUMNS[filter.name]);
 const INSERT =
   `INSERT INTO run (id, tenant, place, arrived_at, bytes, json, ${ALL_COLUMNS.join(", ")}) ` +
   `VALUES (?, ?, ?, ?, ?, ?, ${ALL_COLUMNS.map(() => "?").join(", ")}) ON CONFLICT (tenant, dlq_ids) DO NOTHING`;
-const UPDATE = `UPDATE run SET bytes = ?, json = ?, ${ALL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE id = ?`;
+const UPDATE = `UPDATE run SET bytes = ?, json = ?, ${ALL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE id = ? AND tenant = ?`;
 
 /**
  * Changes to runs on one connection, inside transactions that it begins and commits: it keeps the dictionary of
@@ -22,10 +22,11 @@ const UPDATE = `UPDATE run SET bytes = ?, json = ?, ${ALL_COLUMNS.map((column) =
 export class RunWriter {
   readonly #db: Database;
   #arrival = 0;
+  #committedArrival = 0;
   #dataVersion: SqlValue | undefined;
   readonly #tenants = new Map<string, number>();
-  /** By tenant and filter: value -> dictionary number. */
-  #terms = new Map<string, Map<string, number>>();
+  /** By tenant, then in the order of the table of filters: value -> dictionary number. */
+  #terms = new Map<number, Map<string, number>[]>();
   #cachedTerms = 0;
   #termDeltas = new Map<number, number>();
   #tenantDeltas = new Map<number, number>();
@@ -40,13 +41,16 @@ export class RunWriter {
     const version = this.#db.get("PRAGMA data_version")?.["data_version"];
     if (version !== this.#dataVersion) this.#forgetTerms();
     this.#dataVersion = version;
-    this.#arrival = Number(this.#db.get("SELECT value FROM counter WHERE name = 'arrival'")?.["value"]);
+    this.#committedArrival = Number(this.#db.get("SELECT value FROM counter WHERE name = 'arrival'")?.["value"]);
+    this.#arrival = this.#committedArrival;
   }
 
-  /** Returns when what was written since `begin` is durable. */
+  /** Returns when what was written since `begin` is durable. Where nothing was, nothing touches the disk. */
   commit(): void {
     this.#flushCounts();
-    this.#db.run("UPDATE counter SET value = ? WHERE name = 'arrival'", this.#arrival);
+    if (this.#arrival !== this.#committedArrival) {
+      this.#db.run("UPDATE counter SET value = ? WHERE name = 'arrival'", this.#arrival);
+    }
     this.#db.exec("COMMIT");
   }
 
@@ -82,7 +86,7 @@ export class RunWriter {
     const find = `SELECT id, place, ${ALL_COLUMNS.join(", ")} FROM run WHERE tenant = ? AND dlq_ids = ?`;
     const old = this.#db.get(find, tenant, run.dlqId) as Row;
     const json = wireJson(run, decodePlace(old["place"] as Uint8Array).createdAt);
-    this.#db.run(UPDATE, Buffer.byteLength(json), json, ...keys, old["id"] as number);
+    this.#db.run(UPDATE, Buffer.byteLength(json), json, ...keys, old["id"] as number, tenant);
     this.#countKeys(
       ALL_COLUMNS.map((column) => old[column] ?? null),
       -1,
@@ -117,10 +121,15 @@ export class RunWriter {
 
   /** Values for the filter columns, in the order of the table of filters. */
   #keysOf(tenant: number, run: FailedRun): SqlValue[] {
-    return FILTERS.map(({ name, counted, kind }) => {
+    let terms = this.#terms.get(tenant);
+    if (terms === undefined) {
+      terms = FILTERS.map(() => new Map());
+      this.#terms.set(tenant, terms);
+    }
+    return FILTERS.map(({ name, counted, kind }, i) => {
       const value = run.keys[name];
       if (value === undefined) return null;
-      if (counted) return this.#termId(tenant, name, value);
+      if (counted) return this.#termId(terms[i] as Map<string, number>, tenant, name, value);
       return kind === "integer" ? Number(value) : value;
     });
   }
@@ -141,17 +150,11 @@ export class RunWriter {
     return id;
   }
 
-  #termId(tenant: number, filter: FilterName, value: string): number {
-    const cacheKey = `${tenant} ${filter}`;
-    let values = this.#terms.get(cacheKey);
-    if (values === undefined) {
-      values = new Map();
-      this.#terms.set(cacheKey, values);
-    }
-    let id = values.get(value);
+  #termId(known: Map<string, number>, tenant: number, filter: FilterName, value: string): number {
+    let id = known.get(value);
     if (id === undefined) {
       id = this.#findTerm(tenant, filter, value) ?? this.#addTerm(tenant, filter, value);
-      values.set(value, id);
+      known.set(value, id);
       if (++this.#cachedTerms > CACHED_TERMS) this.#forgetTerms();
     }
     return id;

@@ -20,12 +20,16 @@ export class WriterThread {
   #waitingBytes = 0;
   #closing = false;
 
-  constructor(path: string, onFatal: (reason: string) => void) {
+  /** `onSettle` is called before the promise of a write settles. */
+  constructor(path: string, onFatal: (reason: string) => void, onSettle: () => void) {
     // Without the flags of the process: some, such as --input-type, keep a thread from starting.
     this.#worker = new Worker(new URL("./sqlite-writer.js", import.meta.url), { workerData: path, execArgv: [] });
     this.#worker.on("message", (reply: WriteReply) => {
       if ("fatal" in reply) onFatal(reply.fatal);
-      else this.#settle(reply);
+      else {
+        onSettle();
+        this.#settle(reply);
+      }
     });
     this.#worker.on("error", (error) => onFatal(`the writing thread failed: ${error.message}`));
     this.#worker.on("exit", (code) => {

@@ -7,7 +7,7 @@ import { readDeleteBody, readFormat, readIdempotencyKey } from "./body.js";
 import type { Metrics } from "./metrics.js";
 import { parseDelete, parseListQuery } from "./parse.js";
 import { decodeSegment } from "./query-string.js";
-import { sendChunks, sendEmpty, sendJson, sendRecords } from "./reply.js";
+import { sendChunks, sendEmpty, sendJson, sendRecord, sendRecords } from "./reply.js";
 
 /** What handlers work with; made once, handed to each. */
 export interface Service {
@@ -45,7 +45,7 @@ export async function getRun({ service, request, reply, tenant }: Exchange): Pro
   const record = await service.store.get(tenant, dlqId);
   service.metrics.storeCall("get", start);
   if (record === null) throw notFound();
-  sendRecords(reply, [record]);
+  sendRecord(reply, record);
 }
 
 export async function deleteRun({ service, request, reply, tenant }: Exchange): Promise<void> {

@@ -1,5 +1,6 @@
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply } from "fastify";
 import { DloError } from "../errors.js";
+import type { StoredRun } from "../store.js";
 
 const JSON_TYPE = "application/json; charset=utf-8";
 
@@ -13,9 +14,8 @@ export function sendChunks(
   contentType: string,
   chunks: readonly (string | Uint8Array)[],
   extra: readonly string[] = [],
+  length: number = byteLength(chunks),
 ): void {
-  let length = 0;
-  for (const chunk of chunks) length += typeof chunk === "string" ? Buffer.byteLength(chunk) : chunk.length;
   const { raw, request } = reply;
   reply.hijack();
   reply.server.recordAnswer(request, status, reply.elapsedTime);
@@ -38,9 +38,20 @@ export function sendJson(reply: FastifyReply, status: number, body: unknown): vo
   sendChunks(reply, status, JSON_TYPE, [JSON.stringify(body)]);
 }
 
-/** A record or a page: wire JSON that came out of the store ready to send. */
+function byteLength(chunks: readonly (string | Uint8Array)[]): number {
+  let length = 0;
+  for (const chunk of chunks) length += typeof chunk === "string" ? Buffer.byteLength(chunk) : chunk.length;
+  return length;
+}
+
+/** A page: wire JSON that came out of the store ready to send. */
 export function sendRecords(reply: FastifyReply, chunks: readonly (string | Uint8Array)[]): void {
   sendChunks(reply, 200, JSON_TYPE, chunks);
+}
+
+/** A record; the store knows its length, and counting it again shows in the profile. */
+export function sendRecord(reply: FastifyReply, { json, bytes }: StoredRun): void {
+  sendChunks(reply, 200, JSON_TYPE, [json], [], bytes);
 }
 
 export function sendEmpty(reply: FastifyReply, status: number): void {
@@ -97,14 +108,19 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, () => DloError>> = {
     new DloError("malformed_http", "The body is not as long as Content-Length says."),
 };
 
+/** Where errors that callers are not told of are written. */
+export interface ErrorLog {
+  error(details: object, message: string): void;
+}
+
 /** What any layer threw -> what the caller is told. Nothing of the inside shows; the log has it, by request id. */
-export function toDloError(error: unknown, request: FastifyRequest): DloError {
+export function toDloError(error: unknown, reqId: string, log: ErrorLog): DloError {
   if (error instanceof DloError) {
-    if (error.code === "internal") request.log.error({ reqId: request.id, err: error.detail.cause }, "store failed");
+    if (error.code === "internal") log.error({ reqId, err: error.detail.cause }, "store failed");
     return error;
   }
   const known = FRAMEWORK_ERRORS[(error as { code?: string } | null)?.code ?? ""];
   if (known !== undefined) return known();
-  request.log.error({ reqId: request.id, err: error }, "unexpected error");
-  return new DloError("internal", `The service failed unexpectedly; look for request ${request.id} in its log.`);
+  log.error({ reqId, err: error }, "unexpected error");
+  return new DloError("internal", `The service failed unexpectedly; look for request ${reqId} in its log.`);
 }

@@ -1,20 +1,14 @@
 import type { Socket } from "node:net";
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  LogController,
-} from "fastify";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { DloError } from "../errors.js";
 import type { Store } from "../store.js";
 import { Authenticator } from "./auth.js";
 import type { Service } from "./handlers.js";
 import { Metrics } from "./metrics.js";
 import { buildDocument } from "./openapi.js";
-import { rawErrorResponse, sendError, toDloError } from "./reply.js";
+import { type ErrorLog, rawErrorResponse, sendError, toDloError } from "./reply.js";
 import { methodsOf, ROUTES, type Route } from "./routes.js";
 import { routedPath } from "./target.js";
 
@@ -35,7 +29,7 @@ declare module "fastify" {
 
 export interface ServerOptions {
   readonly store: Store;
-  readonly logger: FastifyBaseLogger;
+  readonly logger: ErrorLog;
   /** Takes the log line of a request, ready-made. */
   readonly writeLine: (line: string) => void;
   readonly now: () => number;
@@ -56,18 +50,19 @@ const MAX_HEADERS = 100;
 
 /** The whole HTTP side, not yet listening. */
 export async function buildServer(options: ServerOptions): Promise<FastifyInstance> {
+  const metrics = new Metrics();
+  const record = makeRecorder(metrics, options.writeLine);
+  const badId = makeRequestId(options.randomBytes);
   const app = Fastify({
-    loggerInstance: options.logger,
-    logController: new LogController({ disableRequestLogging: true }),
-    // A logger of its own for each request costs more than the one line it would write.
-    childLoggerFactory: (logger) => logger,
+    // The framework's own logging makes a logger and two listeners for every request; we write one line.
+    logger: false,
     genReqId: makeRequestId(options.randomBytes),
     rewriteUrl: (request) => routedPath(request.url ?? ""),
     routerOptions: { querystringParser: () => ({}) },
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: 30_000,
     return503OnClosing: false,
-    clientErrorHandler: answerBadBytes(options.randomBytes),
+    clientErrorHandler: (error, socket) => answerBadBytes(error, socket, badId(), record),
     // Node counts the request line with the headers and would cut off before either limit of ours can speak.
     http: {
       maxHeaderSize: 2 * (MAX_TARGET_BYTES + MAX_HEADER_BYTES),
@@ -89,14 +84,16 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
     { parseAs: "buffer" },
     async (_: unknown, body: unknown) => body,
   );
-  app.setErrorHandler((error, request, reply) => sendError(reply, toDloError(error, request)));
+  app.setErrorHandler((error, request, reply) => sendError(reply, toDloError(error, request.id, options.logger)));
   app.setNotFoundHandler(answerUnrouted);
-  await addRoutes(app, options);
+  app.decorate("recordAnswer", ({ id, method, route }: FastifyRequest, status: number, ms: number) =>
+    record(id, method, route, status, ms),
+  );
+  await addRoutes(app, options, metrics);
   return app;
 }
 
-async function addRoutes(app: FastifyInstance, options: ServerOptions): Promise<void> {
-  const metrics = new Metrics();
+async function addRoutes(app: FastifyInstance, options: ServerOptions, metrics: Metrics): Promise<void> {
   const { bootstrapSecret, now, randomBytes, maxRecordBytes } = options;
   const authenticator = new Authenticator(options.store, bootstrapSecret, now, () => metrics.authFailure());
   const isStopping = (): boolean => app.stopping.now;
@@ -108,11 +105,6 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions): Promise<
     maxRecordBytes,
     isStopping,
   };
-  app.decorate("recordAnswer", (request: FastifyRequest, status: number, ms: number) =>
-    record(request, status, ms, metrics, options.writeLine),
-  );
-  // A callback, not a promise: it runs on every request.
-  app.addHook("onRequest", (request, _reply, done) => done(judgeHeaders(request)));
   const document = buildDocument(ROUTES, options.version);
   await app.register(swagger, { mode: "static", specification: { document: document as never } });
   await app.register(addDocs);
@@ -138,9 +130,11 @@ function addRoute(app: FastifyInstance, service: Service, route: Route, authenti
   app.route({
     method,
     url: path,
+    // One hook, and a callback rather than a promise: it runs on every request.
     onRequest: (request, _reply, done) => {
       request.route = path;
-      if (authenticator === null || scope === null) return done();
+      const refusal = judgeHeaders(request);
+      if (refusal !== undefined || authenticator === null || scope === null) return done(refusal);
       authenticator.authenticate(request, scope, (error, tenant) => {
         request.tenant = tenant;
         done(error as DloError | undefined);
@@ -179,6 +173,8 @@ function judgeHeaders(request: FastifyRequest): DloError | undefined {
 }
 
 async function answerUnrouted(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const refusal = judgeHeaders(request);
+  if (refusal !== undefined) throw refusal;
   const methods = methodsOf(request.raw.url ?? "");
   if (methods.length === 0) {
     throw new DloError("unknown_route", "Nothing is served at this path; /docs lists what is.");
@@ -187,19 +183,16 @@ async function answerUnrouted(request: FastifyRequest, reply: FastifyReply): Pro
   sendError(reply, new DloError("method_not_allowed", `This path takes ${allow}.`, { allow }));
 }
 
-/** Ids, codes and times only: queries, bodies and tokens stay out of logs. */
-function record(
-  request: FastifyRequest,
-  status: number,
-  ms: number,
-  metrics: Metrics,
-  writeLine: (line: string) => void,
-): void {
-  const { id, method, route } = request;
-  metrics.request(route, method, status, ms / 1000);
-  writeLine(
-    `{"level":30,"time":${Date.now()},"reqId":"${id}","method":"${method}","route":"${route}","status":${status},"ms":${Math.round(ms * 100) / 100},"msg":"request"}\n`,
-  );
+type Recorder = (id: string, method: string, route: string, status: number, ms: number) => void;
+
+/** One line and one measurement an answer. Ids, codes and times only: queries, bodies and tokens stay out of logs. */
+function makeRecorder(metrics: Metrics, writeLine: (line: string) => void): Recorder {
+  return (id, method, route, status, ms) => {
+    metrics.request(route, method, status, ms / 1000);
+    writeLine(
+      `{"level":30,"time":${Date.now()},"reqId":"${id}","method":"${method}","route":"${route}","status":${status},"ms":${Math.round(ms * 100) / 100},"msg":"request"}\n`,
+    );
+  };
 }
 
 /** Short, unique to the process's life, and cheap: a random stem and a count. */
@@ -210,18 +203,17 @@ function makeRequestId(randomBytes: (size: number) => Uint8Array): () => string 
 }
 
 /** What is not HTTP, or came too slowly, never becomes a request; it still gets an answer in our shape. */
-function answerBadBytes(randomBytes: (size: number) => Uint8Array): (error: Error, socket: Socket) => void {
-  const nextId = makeRequestId(randomBytes);
-  return (error, socket) => {
-    const { code } = error as { code?: string };
-    // Node keeps the answer under way here; into a half-sent one nothing may be written.
-    const underWay = (socket as { _httpMessage?: { headersSent: boolean } | null })._httpMessage?.headersSent === true;
-    if (code === "ECONNRESET" || !socket.writable || underWay) {
-      socket.destroy();
-      return;
-    }
-    socket.end(rawErrorResponse(badBytes(code), nextId()));
-  };
+function answerBadBytes(error: Error, socket: Socket, requestId: string, record: Recorder): void {
+  const { code } = error as { code?: string };
+  // Node keeps the answer under way here; into a half-sent one nothing may be written.
+  const underWay = (socket as { _httpMessage?: { headersSent: boolean } | null })._httpMessage?.headersSent === true;
+  if (code === "ECONNRESET" || !socket.writable || underWay) {
+    socket.destroy();
+    return;
+  }
+  const refusal = badBytes(code);
+  record(requestId, "-", "unrouted", refusal.status, 0);
+  socket.end(rawErrorResponse(refusal, requestId));
 }
 
 function badBytes(code: string | undefined): DloError {
