@@ -43,6 +43,9 @@ export interface ServerOptions {
 const DOCS_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const LOGO =
+  '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="30"><text x="0" y="21" font-family="sans-serif" ' +
+  'font-size="18" fill="#fff">Dead Letter Office</text></svg>';
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 const MAX_TARGET_BYTES = 16 * 1024;
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -121,7 +124,13 @@ async function addDocs(app: FastifyInstance): Promise<void> {
     app.recordAnswer(request, reply.raw.statusCode, reply.elapsedTime),
   );
   // Our own policy: the generated one upgrades to https, which breaks plain http, and allows other hosts.
-  await app.register(swaggerUi, { routePrefix: "/docs", staticCSP: true, transformStaticCSP: () => DOCS_POLICY });
+  await app.register(swaggerUi, {
+    routePrefix: "/docs",
+    staticCSP: true,
+    transformStaticCSP: () => DOCS_POLICY,
+    theme: { title: "Dead Letter Office: API" },
+    logo: { type: "image/svg+xml", content: Buffer.from(LOGO), href: "/docs", target: "_self" },
+  });
 }
 
 /** Route and method are settled here; then the token is judged, and only then what is asked. */
