@@ -6,4 +6,9 @@ install();
 build();
 const { main } = await import(new URL("../dist/main.js", import.meta.url).href);
 process.chdir(root);
+// npm runs this through a shell that may end on a signal without passing it on: whoever loses its parent stops too.
+const parent = process.ppid;
+setInterval(() => {
+  if (process.ppid !== parent) process.kill(process.pid, "SIGTERM");
+}, 500).unref();
 await main(["serve", ...process.argv.slice(2)]);

@@ -1,7 +1,8 @@
 import cluster from "node:cluster";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { fillStore } from "./cli/demo.js";
+import { DEMO_SPAN_MS } from "./cli/demo-runs.js";
 import { makeProgress } from "./cli/output.js";
 import { BUDGET_MS, greet, prepareStore, programVersion, startService } from "./cli/serve.js";
 import { createToken, listTokens, revokeToken } from "./cli/token.js";
@@ -52,19 +53,19 @@ function buildProgram(finish: (code: number) => void): Command {
       "\nExamples:\n  dlo token create --scope ingest --name billing\n  dlo token create --tenant acme --scope read,manage --expires 90d",
     )
     .action(async (flags) => {
-      process.stdout.write(`${await onStore(flags, (store) => createToken(store, flags))}\n`);
+      process.stdout.write(`${await onStore(flags, (store) => createToken(store, flags), "existing")}\n`);
     });
   withStore(token.command("list"))
     .description("list tokens, never their secrets")
     .addHelpText("after", "\nExample:\n  dlo token list")
-    .action((flags) => onStore(flags, (store) => listTokens(store, process.stdout.isTTY === true)));
+    .action((flags) => onStore(flags, (store) => listTokens(store, process.stdout.isTTY === true), "existing"));
   withStore(token.command("revoke"))
     .description("end a token; running services follow within 5 seconds")
     .argument("<id>", "as shown by dlo token list")
     .addHelpText("after", "\nExample:\n  dlo token revoke tok_3qO2yB1xk0aZ")
     .action(async (id, flags) => {
-      if (await onStore(flags, (store) => revokeToken(store, id))) return;
-      process.stderr.write(`dlo: no active token has the id ${id}; dlo token list shows them.\n`);
+      if (await onStore(flags, (store) => revokeToken(store, id), "existing")) return;
+      process.stderr.write("dlo: no active token has this id; dlo token list shows the ids.\n");
       finish(NOT_FOUND);
     });
 
@@ -130,8 +131,17 @@ async function serveOne(config: Config, announce: (url: string) => void): Promis
   return ended;
 }
 
-async function onStore<Result>(flags: Flags, work: (store: Store) => Promise<Result>): Promise<Result> {
+/** Commands about an existing store refuse to make one: a mistyped path would answer with an empty list. */
+async function onStore<Result>(
+  flags: Flags,
+  work: (store: Store) => Promise<Result>,
+  which: "any" | "existing" = "any",
+): Promise<Result> {
   const config = loadConfig({ store: flags["store"] }, flags["config"]);
+  if (which === "existing" && !existsSync(sqlitePath(config.store))) {
+    const path = sqlitePath(config.store);
+    throw new DloError("invalid_config", `There is no store at ${path}; check --store, or make one with dlo migrate.`);
+  }
   const store = openStore(config.store, { now: Date.now, budgetMs: BUDGET_MS, onFatal: stopBroken });
   try {
     return await work(store);
@@ -150,11 +160,16 @@ async function demoCommand(flags: Flags): Promise<void> {
   const seed = wholeNumber(flags["seed"], "--seed", 2 ** 32 - 1);
   const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
   const until = flags["until"] === undefined ? hour : wholeNumber(flags["until"], "--until", 2 ** 42 - 1);
+  if (until < DEMO_SPAN_MS) {
+    throw new DloError("invalid_config", `--until must be a Unix time in milliseconds, ${DEMO_SPAN_MS} or later.`);
+  }
   const tenant = String(flags["tenant"]);
-  await onStore(flags, (store) =>
-    fillStore(store, { tenant, count, seed, until, onProgress: makeProgress("stored", count) }),
-  );
-  process.stderr.write(`Stored ${count} runs.\n`);
+  const onProgress = makeProgress("stored", count);
+  const total = await onStore(flags, async (store) => {
+    await fillStore(store, { tenant, count, seed, until, onProgress });
+    return store.count(tenant);
+  });
+  process.stderr.write(`Stored ${count} runs; ${tenant} has ${total}.\n`);
 }
 
 function wholeNumber(text: Flags[string], name: string, high: number): number {

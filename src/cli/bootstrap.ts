@@ -3,7 +3,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } fr
 import { dirname, join } from "node:path";
 import { DloError } from "../errors.js";
 import type { Store } from "../store.js";
-import { DEFAULT_TENANT, hashSecret, isBootstrapSecret, makeSecret, SCOPES, type Token } from "../token.js";
+import { DEFAULT_TENANT, hashSecret, isBootstrapSecret, isUsable, makeSecret, SCOPES, type Token } from "../token.js";
 
 export interface NewToken {
   readonly tenant: string;
@@ -30,6 +30,13 @@ export async function ensureToken(store: Store, dataDir: string, now: number): P
   const token = { tenant: DEFAULT_TENANT, name: "bootstrap", scopes: SCOPES, expiresAt: null };
   await store.addToken(tokenRow(secret, token, now));
   return path;
+}
+
+/** Whether the file that the first start left still lets anyone in. */
+export async function hasUsableToken(store: Store, dataDir: string): Promise<boolean> {
+  const secret = readSecret(join(dataDir, "token"));
+  const token = secret === null ? null : await store.findToken(hashSecret(secret));
+  return token !== null && isUsable(token, Date.now());
 }
 
 function readSecret(path: string): string | null {

@@ -146,7 +146,8 @@ interface Burst {
   readonly length: number;
 }
 
-const SPAN_MS = 14 * 24 * 3_600_000;
+/** Demo runs spread over so long. */
+export const DEMO_SPAN_MS = 14 * 24 * 3_600_000;
 
 /** Believable failed runs, oldest first: a steady trickle and bursts where a deploy or a supplier broke. */
 export function* demoRuns(count: number, seed: number, until: number): Generator<Record<string, unknown>> {
@@ -158,18 +159,18 @@ export function* demoRuns(count: number, seed: number, until: number): Generator
   times.sort();
   for (const time of times) {
     const burst = bursts.find(({ start, length }) => time >= start && time < start + length && dice.next() < 0.9);
-    yield makeRun(dice, Math.floor(until - SPAN_MS + time), burst);
+    yield makeRun(dice, Math.floor(until - DEMO_SPAN_MS + time), burst);
   }
 }
 
 function makeBurst(dice: Dice): Burst {
   const workflow = drawWorkflow(dice);
   const length = (10 + dice.below(170)) * 60_000;
-  return { workflow, failure: dice.pick(workflow.failures), start: dice.next() * (SPAN_MS - length), length };
+  return { workflow, failure: dice.pick(workflow.failures), start: dice.next() * (DEMO_SPAN_MS - length), length };
 }
 
 function drawTime(dice: Dice, bursts: readonly Burst[]): number {
-  if (dice.next() < 0.4) return dice.next() * SPAN_MS;
+  if (dice.next() < 0.4) return dice.next() * DEMO_SPAN_MS;
   const { start, length } = dice.skewed(bursts);
   return start + length * dice.next() ** 2;
 }

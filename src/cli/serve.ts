@@ -11,7 +11,7 @@ import { DloError } from "../errors.js";
 import { buildServer } from "../http/server.js";
 import type { Store } from "../store.js";
 import { DEFAULT_TENANT } from "../token.js";
-import { ensureToken } from "./bootstrap.js";
+import { ensureToken, hasUsableToken } from "./bootstrap.js";
 import { fillStore } from "./demo.js";
 import { makeLog } from "./log.js";
 
@@ -70,8 +70,7 @@ export async function prepareStore(config: Config, demo: boolean): Promise<void>
   };
   const store = openStore(config.store, { now: Date.now, budgetMs: BUDGET_MS, onFatal });
   try {
-    const made = config.token === null ? await ensureToken(store, dataDirOf(config), Date.now()) : null;
-    if (made !== null) process.stderr.write(`Made a token for the tenant ${DEFAULT_TENANT}: it is in ${made}\n`);
+    if (config.token === null) await prepareToken(store, dataDirOf(config));
     if (demo && (await store.count(null)) === 0) {
       await fillStore(store, { tenant: DEFAULT_TENANT, count: DEMO_RUNS, seed: 1, until: Date.now() });
     }
@@ -79,6 +78,15 @@ export async function prepareStore(config: Config, demo: boolean): Promise<void>
     await store.close();
   }
 }
+
+async function prepareToken(store: Store, dataDir: string): Promise<void> {
+  const made = await ensureToken(store, dataDir, Date.now());
+  if (made !== null) process.stderr.write(`Made a token for the tenant ${DEFAULT_TENANT}: it is in ${made}\n`);
+  else if (!(await hasUsableToken(store, dataDir)))
+    process.stderr.write(`${join(dataDir, "token")} holds no usable token; ${NEW_TOKEN}\n`);
+}
+
+const NEW_TOKEN = "make one with: dlo token create --scope read,ingest,manage";
 
 function dataDirOf(config: Config): string {
   return dirname(sqlitePath(config.store));

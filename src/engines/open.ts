@@ -11,7 +11,8 @@ export interface StoreOptions {
 /** `sqlite:PATH` -> the path. */
 export function sqlitePath(url: string): string {
   const path = url.startsWith("sqlite:") ? url.slice("sqlite:".length) : "";
-  if (path === "") throw new DloError("invalid_config", `The store "${url}" is not of the form sqlite:PATH.`);
+  if (path === "" || path.startsWith(":"))
+    throw new DloError("invalid_config", `The store "${url}" is not of the form sqlite:PATH.`);
   return path;
 }
 

@@ -47,8 +47,22 @@ export function openSqlite(options: SqliteOptions): Store {
     return new SqliteStore(db, options);
   } catch (error) {
     db?.close();
-    throw translateSqliteError(error);
+    throw openError(options.path, translateSqliteError(error));
   }
+}
+
+/** At the start everything that is wrong with the file is wrong with what was asked for. */
+function openError(path: string, error: unknown): unknown {
+  const reason = error instanceof Error ? error.message : String(error);
+  if (error instanceof FatalStoreError)
+    return new DloError("invalid_config", `${path} is no usable database: ${reason}.`);
+  if (error instanceof DloError && error.code !== "store_unavailable") return error;
+  return new DloError("invalid_config", `Cannot open ${path}: ${causeOf(error)}; check --store.`, { cause: error });
+}
+
+function causeOf(error: unknown): string {
+  const { cause } = error as { cause?: unknown };
+  return cause instanceof Error ? cause.message : error instanceof Error ? error.message : String(error);
 }
 
 class SqliteStore implements Store {

@@ -39,6 +39,12 @@ export const DELETED: Schema = {
   ...object({ deleted: { type: "integer" } }, { deleted: 100, cursor: "AVk2dXnQ" }),
   properties: { deleted: { type: "integer" }, cursor: { type: "string", description: "Present when more remain" } },
 };
+export const INGEST_HEADERS: Record<string, Schema> = {
+  "Idempotency-Key": {
+    ...{ type: "string", minLength: 1, maxLength: 255, pattern: "^[\\x21-\\x7e]+$" },
+    description: "Records without a dlqId get ids from it, so that sending the request again changes nothing",
+  },
+};
 export const STATUS: Schema = object({ status: { type: "string" } }, { status: "ok" });
 export const DELETE_BODY: Schema = object(
   { dlqIds: { type: "array", items: { type: "string", minLength: 1 }, minItems: 1, maxItems: MAX_COUNT } },
@@ -93,6 +99,7 @@ export interface Description {
   /** The schema of a JSON answer, or what another kind of answer is. */
   readonly answer: Schema | string;
   readonly query?: Record<string, Schema>;
+  readonly headers?: Record<string, Schema>;
   readonly body?: { readonly schema: Schema; readonly types: readonly string[]; readonly required: boolean };
 }
 
@@ -136,6 +143,9 @@ function operationOf({ method, path, scope, about }: Described): Schema {
     ...{ name, in: "query", description, schema },
     ...(schema["type"] === "array" ? { style: "form", explode: true } : {}),
   }));
+  for (const [name, { description, ...schema }] of Object.entries(about.headers ?? {})) {
+    parameters.push({ name, in: "header", description, schema });
+  }
   if (path.endsWith("/:dlqId")) {
     const { description, ...schema } = RUN_FIELDS.dlqId;
     parameters.unshift({ ...{ name: "dlqId", in: "path", required: true }, description, schema } as never);

@@ -58,6 +58,9 @@ export type DeleteRequest = { readonly dlqIds: readonly string[] } | { readonly 
 /** Query string and the ids of a JSON body, if there was one -> what to delete. Never "everything" by mistake. */
 export function parseDelete(text: string, bodyIds: readonly string[] | null, tenant: string): DeleteRequest {
   const values = readValues(text);
+  if (values.size === 0 && text !== "") {
+    throw invalid("", "The query names nothing; a delete of everything has no query at all.");
+  }
   if (values.has("order")) {
     throw invalid("order", "A delete has no order; leave it out: the earliest matches go first.");
   }
@@ -226,11 +229,11 @@ function sameValues(a: readonly string[], b: readonly string[]): boolean {
 function contradiction(parameter: string): DloError {
   return new DloError(
     "cursor_mismatch",
-    `${parameter} differs from the listing that the cursor continues; send the cursor alone, or start without it.`,
+    `${parameter} differs from what the cursor continues; send the cursor alone, or start without it.`,
     { parameter },
   );
 }
 
 function invalid(parameter: string, message: string): DloError {
-  return new DloError("invalid_parameter", message, { parameter });
+  return new DloError("invalid_parameter", message, parameter === "" ? {} : { parameter });
 }

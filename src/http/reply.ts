@@ -18,7 +18,7 @@ export function sendChunks(
 ): void {
   const { raw, request } = reply;
   reply.hijack();
-  reply.server.recordAnswer(request, status, reply.elapsedTime);
+  reply.server.recordAnswer(request, status);
   const headers = ["content-type", contentType, "content-length", String(length), "x-request-id", request.id];
   headers.push("cache-control", "no-store", "x-content-type-options", "nosniff");
   if (reply.server.stopping.now) headers.push("connection", "close");
@@ -108,6 +108,10 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, () => DloError>> = {
     new DloError("malformed_http", "The body is not as long as Content-Length says."),
 };
 
+export function unknownRoute(): DloError {
+  return new DloError("unknown_route", "Nothing is served at this path; /docs lists what is.");
+}
+
 /** Where errors that callers are not told of are written. */
 export interface ErrorLog {
   error(details: object, message: string): void;
@@ -119,8 +123,11 @@ export function toDloError(error: unknown, reqId: string, log: ErrorLog): DloErr
     if (error.code === "internal") log.error({ reqId, err: error.detail.cause }, "store failed");
     return error;
   }
-  const known = FRAMEWORK_ERRORS[(error as { code?: string } | null)?.code ?? ""];
+  const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number };
+  const known = FRAMEWORK_ERRORS[code ?? ""];
   if (known !== undefined) return known();
+  // The files below /docs: a path that leads elsewhere is no path of ours.
+  if (statusCode === 403 || statusCode === 404) return unknownRoute();
   log.error({ reqId, err: error }, "unexpected error");
   return new DloError("internal", `The service failed unexpectedly; look for request ${reqId} in its log.`);
 }

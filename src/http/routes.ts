@@ -34,6 +34,7 @@ export const ROUTES: readonly Route[] = [
     summary: "Record failed runs: one, an array, or NDJSON; all or none",
     tag: "runs",
     answer: api.INGESTED,
+    headers: api.INGEST_HEADERS,
     body: { schema: api.RUNS, types: ["application/json", "application/x-ndjson"], required: true },
     errors: [
       ...(["unknown_parameter", "invalid_json", "invalid_record", "record_too_large", "too_many_records"] as const),

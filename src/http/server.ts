@@ -8,7 +8,7 @@ import { Authenticator } from "./auth.js";
 import type { Service } from "./handlers.js";
 import { Metrics } from "./metrics.js";
 import { buildDocument } from "./openapi.js";
-import { type ErrorLog, rawErrorResponse, sendError, toDloError } from "./reply.js";
+import { type ErrorLog, rawErrorResponse, sendError, toDloError, unknownRoute } from "./reply.js";
 import { methodsOf, ROUTES, type Route } from "./routes.js";
 import { routedPath } from "./target.js";
 
@@ -17,13 +17,15 @@ declare module "fastify" {
     /** Set when the service shuts down: from then on answers ask for the connection to be closed. */
     stopping: { now: boolean };
     /** One line in the log and one measurement. */
-    recordAnswer: (request: FastifyRequest, status: number, ms: number) => void;
+    recordAnswer: (request: FastifyRequest, status: number) => void;
   }
   interface FastifyRequest {
     /** Of the token; empty where none is needed. */
     tenant: string;
     /** The path of its row in the table of routes. */
     route: string;
+    /** By performance.now; 0 once the answer has been recorded. */
+    startedAt: number;
   }
 }
 
@@ -81,6 +83,7 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   app.decorate("stopping", { now: false });
   app.decorateRequest("tenant", "");
   app.decorateRequest("route", "unrouted");
+  app.decorateRequest("startedAt", 0);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     ["application/json", "application/x-ndjson"],
@@ -89,9 +92,11 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   );
   app.setErrorHandler((error, request, reply) => sendError(reply, toDloError(error, request.id, options.logger)));
   app.setNotFoundHandler(answerUnrouted);
-  app.decorate("recordAnswer", ({ id, method, route }: FastifyRequest, status: number, ms: number) =>
-    record(id, method, route, status, ms),
-  );
+  app.decorate("recordAnswer", (request: FastifyRequest, status: number) => {
+    const { id, method, route, startedAt } = request;
+    if (startedAt !== 0) record(id, method, route, status, performance.now() - startedAt);
+    request.startedAt = 0;
+  });
   await addRoutes(app, options, metrics);
   return app;
 }
@@ -120,9 +125,11 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, metrics: 
 
 /** The pages below /docs answer through the framework, so their answers are recorded by a hook of their own. */
 async function addDocs(app: FastifyInstance): Promise<void> {
-  app.addHook("onResponse", async (request, reply) =>
-    app.recordAnswer(request, reply.raw.statusCode, reply.elapsedTime),
-  );
+  app.addHook("onRequest", async (request, reply) => {
+    beginRequest(request, "/docs");
+    reply.headers({ "x-request-id": request.id, "x-content-type-options": "nosniff" });
+  });
+  app.addHook("onResponse", async (request, reply) => app.recordAnswer(request, reply.raw.statusCode));
   // Our own policy: the generated one upgrades to https, which breaks plain http, and allows other hosts.
   await app.register(swaggerUi, {
     routePrefix: "/docs",
@@ -141,7 +148,7 @@ function addRoute(app: FastifyInstance, service: Service, route: Route, authenti
     url: path,
     // One hook, and a callback rather than a promise: it runs on every request.
     onRequest: (request, _reply, done) => {
-      request.route = path;
+      beginRequest(request, path);
       const refusal = judgeHeaders(request);
       if (refusal !== undefined || authenticator === null || scope === null) return done(refusal);
       authenticator.authenticate(request, scope, (error, tenant) => {
@@ -151,6 +158,11 @@ function addRoute(app: FastifyInstance, service: Service, route: Route, authenti
     },
     handler: (request, reply) => handle({ service, request, reply, tenant: request.tenant }),
   });
+}
+
+function beginRequest(request: FastifyRequest, route: string): void {
+  request.route = route;
+  request.startedAt = performance.now();
 }
 
 function judgeHeaders(request: FastifyRequest): DloError | undefined {
@@ -182,11 +194,12 @@ function judgeHeaders(request: FastifyRequest): DloError | undefined {
 }
 
 async function answerUnrouted(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  beginRequest(request, "unrouted");
   const refusal = judgeHeaders(request);
   if (refusal !== undefined) throw refusal;
   const methods = methodsOf(request.raw.url ?? "");
   if (methods.length === 0) {
-    throw new DloError("unknown_route", "Nothing is served at this path; /docs lists what is.");
+    throw unknownRoute();
   }
   const allow = methods.join(", ");
   sendError(reply, new DloError("method_not_allowed", `This path takes ${allow}.`, { allow }));

@@ -11,7 +11,7 @@ export function routedPath(target: string): string {
     if (path.length > prefix.length && path.startsWith(prefix) && !path.includes("/", prefix.length))
       return `${prefix}-`;
   }
-  return /[%;]|\/\/|.\/$/.test(path) ? UNROUTED : path;
+  return /[%;]|\/\/|\/\.{1,2}(\/|$)|.\/$/.test(path) ? UNROUTED : path;
 }
 
 function targetPath(target: string): string {

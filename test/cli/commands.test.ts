@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -62,12 +62,24 @@ describe("dlo token", () => {
     const again = await runDlo(["token", "revoke", id, ...store]);
     expect([again.code, again.stderr]).toEqual([
       3,
-      `dlo: no active token has the id ${id}; dlo token list shows them.\n`,
+      "dlo: no active token has this id; dlo token list shows the ids.\n",
     ]);
     await service.stop();
   });
 
+  it("refuses to make a store, which a mistyped path would", async () => {
+    for (const args of [["create"], ["list"], ["revoke", "tok_x"]]) {
+      const { code, stderr } = await runDlo(["token", ...args, ...store]);
+      expect([code, stderr]).toEqual([
+        2,
+        `dlo: There is no store at ${path}; check --store, or make one with dlo migrate.\n`,
+      ]);
+    }
+    expect(existsSync(path)).toBe(false);
+  });
+
   it("refuses what it cannot make", async () => {
+    await runDlo(["migrate", ...store]);
     for (const [args, message] of [
       [["--scope", "everything"], /--scope must be of read, ingest, manage/],
       [["--tenant", "a b"], /--tenant must be/],
@@ -99,7 +111,7 @@ describe("dlo demo", () => {
     };
     const args = ["--count", "300", "--seed", "7", "--until", "1763000000000", ...store];
     const first = await runDlo(["demo", ...args]);
-    expect([first.code, first.stdout, first.stderr]).toEqual([0, "", "Stored 300 runs.\n"]);
+    expect([first.code, first.stdout, first.stderr]).toEqual([0, "", "Stored 300 runs; default has 300.\n"]);
     const before = await dump();
     expect((await runDlo(["demo", ...args])).code).toBe(0);
     expect(await dump()).toEqual(before);

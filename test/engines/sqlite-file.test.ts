@@ -182,7 +182,7 @@ describe("the file", () => {
 
   it("that is no database stops the open", () => {
     writeFileSync(path, "this is not a database, and long enough to be read as one ".repeat(40));
-    expect(() => open()).toThrow(/file is not a database/);
+    expect(() => open()).toThrow(/is no usable database: SQLite error 26: file is not a database/);
   });
 
   it("rolls a failed migration back whole", () => {
@@ -226,7 +226,8 @@ describe("the file", () => {
       child.stdout?.on("data", (chunk: Buffer) => {
         text += chunk;
       });
-      await new Promise((resolve) => setTimeout(resolve, 250 + 40 * cycle));
+      while (text.length < 300) await new Promise((resolve) => setTimeout(resolve, 5));
+      await new Promise((resolve) => setTimeout(resolve, 11 * cycle));
       child.kill("SIGKILL");
       await ended;
       // Behind the last line break stands at most a part of a line.

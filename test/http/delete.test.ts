@@ -82,6 +82,7 @@ describe("DELETE of many", () => {
     ["101 dlqIds", `?${ids(101)}`, {}, 400, "too_many_values"],
     ["a count of 0", "?count=0", {}, 400, "invalid_parameter"],
     ["a count of 101", "?count=101", {}, 400, "invalid_parameter"],
+    ["a query of nothing", "?&", {}, 400, "invalid_parameter"],
     ["an empty label", "?label=", {}, 400, "invalid_parameter"],
     ["dates the wrong way round", "?fromDate=5&toDate=1", {}, 400, "invalid_parameter"],
     ["a malformed escape", "?label=%zz", {}, 400, "invalid_encoding"],

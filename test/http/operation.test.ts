@@ -4,7 +4,7 @@ import { ROUTES } from "#dlo/http/routes.js";
 import { FILTERS } from "#dlo/query.js";
 import { RUN_FIELDS } from "#dlo/run-fields.js";
 import { makeRun } from "../support/runs.js";
-import { SECRET, startTestService, type TestService } from "../support/service.js";
+import { parseRaw, SECRET, sendRaw, startTestService, type TestService } from "../support/service.js";
 
 let service: TestService;
 beforeAll(async () => {
@@ -49,6 +49,9 @@ describe("/metrics", () => {
       'dlo_http_request_duration_seconds_bucket{route="/v2/workflows/dlq",method="GET",status="200",le="+Inf"} 1\n',
     );
     expect(text).toContain('route="unrouted",method="GET",status="404"');
+    expect(text).toMatch(
+      /dlo_http_request_duration_seconds_sum\{route="\/v2\/workflows\/dlq",method="GET",status="200"\} 0\.00\d/,
+    );
     expect(text).toMatch(/dlo_store_duration_seconds_count\{call="page"\} 1\n/);
     expect(text).toMatch(/dlo_auth_failures_total [1-9]\d*\n/);
     expect(text).toContain("\ndlo_records 2\n");
@@ -91,6 +94,7 @@ describe("logs", () => {
       status: 404,
       msg: "request",
     });
+    expect(lines[0]?.["ms"]).toBeGreaterThan(0);
     const all = JSON.stringify(service.log);
     expect(all).not.toContain("private");
     expect(all).not.toContain(SECRET);
@@ -166,6 +170,25 @@ describe("the description", () => {
     });
     expect(answer.json).toEqual({ dlqIds: [example.dlqId] });
     expect((await service.request(`/v2/workflows/dlq/${example.dlqId}`)).json).toEqual(example);
+  });
+
+  it("at /docs leads nowhere else, and is recorded once", async () => {
+    for (const path of [
+      "/docs/static/..",
+      "/docs/static/../../package.json",
+      "/docs/static/%2e%2e/x",
+      "/docs/nothing",
+    ]) {
+      const before = service.log.length;
+      const answer = parseRaw(
+        await sendRaw(service.port, `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`),
+      );
+      expect([path, answer.status, JSON.parse(answer.body).code]).toEqual([path, 404, "unknown_route"]);
+      expect(service.log.length).toBe(before + 1);
+    }
+    const before = service.log.length;
+    await service.request("/docs", { token: null });
+    expect(service.log.slice(before)).toMatchObject([{ route: "/docs", status: 200 }]);
   });
 
   it("at /docs loads from this service alone", async () => {
