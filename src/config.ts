@@ -108,7 +108,7 @@ function readFile(path: string, text: string): Record<string, unknown> {
 function readToken(text: string | undefined): string | null {
   if (text === undefined) return null;
   if (isBootstrapSecret(text)) return text;
-  throw wrong("DLO_TOKEN must be 16 to 512 visible ASCII characters, without spaces.");
+  throw wrong("DLO_TOKEN must be 16 or more visible ASCII characters, without spaces.");
 }
 
 function number(low: number, high: number): (text: string, where: string) => number {

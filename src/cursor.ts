@@ -1,7 +1,19 @@
+import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { DloError } from "./errors.js";
 import { ARRIVAL_END, CREATED_AT_END, type Position } from "./page.js";
-import { FILTERS, type Filter, type FilterName, type Order, type Selection } from "./query.js";
+import {
+  FILTERS,
+  type Filter,
+  type FilterField,
+  isInt64,
+  MAX_FILTER_BYTES,
+  MAX_VALUES,
+  type Order,
+  type Selection,
+  withoutParts,
+  withParts,
+} from "./query.js";
 
 /**
  * A cursor is the whole question and where its answer stands, so that the cursor alone continues its listing
@@ -28,31 +40,22 @@ interface DeleteCursor {
 const VERSION = 1;
 const CHECK_BYTES = 8;
 
-type Payload = [
-  kind: "a" | "d" | "x",
-  from: number,
-  to: number,
-  createdAt: number,
-  arrival: number,
-  lastArrival: number,
-  filters: [index: string, ...values: string[]][],
-];
+type Head = [kind: "a" | "d" | "x", from: number, to: number, createdAt: number, arrival: number, lastArrival: number];
+
+/** Between the parts of a payload; no filter value holds it, so nothing needs escaping and cursors stay short. */
+const NUL = "\0";
 
 export function encodeCursor(tenant: string, cursor: Cursor): string {
   const { filters, from, to } = cursor.selection;
   const kind = cursor.kind === "delete" ? "x" : cursor.order === "earliestFirst" ? "a" : "d";
   const after = cursor.after ?? { createdAt: -1, arrival: 0 };
   const lastArrival = cursor.kind === "delete" ? cursor.lastArrival : 0;
-  const payload: Payload = [
-    kind,
-    from,
-    to,
-    after.createdAt,
-    after.arrival,
-    lastArrival,
-    filters.map((filter) => [filter.name, ...filter.values]),
-  ];
-  const text = Buffer.from(JSON.stringify(payload));
+  const head: Head = [kind, from, to, after.createdAt, after.arrival, lastArrival];
+  const parts = filters.flatMap(({ name, values }) => {
+    const named = withoutParts(name, values);
+    return [name, String(named.length), ...named];
+  });
+  const text = Buffer.from([JSON.stringify(head), ...parts].join(NUL));
   return Buffer.concat([Buffer.of(VERSION), checksum(tenant, text), text]).toString("base64url");
 }
 
@@ -87,34 +90,49 @@ function readCursor(tenant: string, text: string): Cursor | null {
 
 /** The checksum can be forged, so the content is checked as any input is. */
 function fromPayload(body: Buffer): Cursor | null {
-  let payload: Payload;
-  try {
-    payload = JSON.parse(body.toString("utf8")) as Payload;
-    const [kind, from, to, createdAt, arrival, lastArrival, rows] = payload;
-    const filters = rows.map(readFilter);
-    const numbers = [from, to, createdAt, arrival, lastArrival];
-    if (!numbers.every(Number.isSafeInteger) || from < 0 || from > CREATED_AT_END || to < -1 || to >= CREATED_AT_END) {
-      return null;
-    }
-    if (createdAt < -1 || createdAt >= CREATED_AT_END || arrival < 0 || arrival >= ARRIVAL_END || lastArrival < 0)
-      return null;
-    const selection: Selection = { filters, from, to };
-    const after: Position | null = createdAt === -1 ? null : { createdAt, arrival };
-    if (kind === "x") return { kind: "delete", selection, after, lastArrival };
-    if ((kind !== "a" && kind !== "d") || after === null) return null;
-    return { kind: "list", order: kind === "a" ? "earliestFirst" : "latestFirst", selection, after };
-  } catch {
-    return null;
-  }
+  if (!isUtf8(body)) return null;
+  const [first = "", ...parts] = body.toString("utf8").split(NUL);
+  const head = readHead(first);
+  const filters = readFilters(parts);
+  if (head === null || filters === null) return null;
+  const [kind, from, to, createdAt, arrival, lastArrival] = head;
+  const selection: Selection = { filters, from, to };
+  const after: Position | null = createdAt === -1 ? null : { createdAt, arrival };
+  if (kind === "x") return { kind: "delete", selection, after, lastArrival };
+  if (after === null) return null;
+  return { kind: "list", order: kind === "a" ? "earliestFirst" : "latestFirst", selection, after };
 }
 
-function readFilter(row: [string, ...string[]]): Filter {
-  const [name, ...values] = row;
-  const known = FILTERS.find((filter) => filter.name === name);
-  const good = (value: unknown): boolean =>
-    typeof value === "string" && (known?.kind === "text" || /^-?\d{1,19}$/.test(value));
-  if (known === undefined || values.length === 0 || !values.every(good)) throw new TypeError("not a filter");
-  return { name: name as FilterName, values };
+function readHead(text: string): Head | null {
+  // By its form first: nothing but one of three letters and whole numbers gets as far as being parsed.
+  if (!/^\["[adx]"(,-?\d{1,15}){5}\]$/.test(text)) return null;
+  const head = JSON.parse(text) as Head;
+  const [, from, to, createdAt, arrival, lastArrival] = head;
+  const inRange = from >= 0 && from <= CREATED_AT_END && to >= -1 && to < CREATED_AT_END;
+  const placed = createdAt >= -1 && createdAt < CREATED_AT_END && arrival >= 0 && arrival < ARRIVAL_END;
+  return inRange && placed && lastArrival >= 0 ? head : null;
+}
+
+function readFilters(parts: readonly string[]): Filter[] | null {
+  const filters: Filter[] = [];
+  for (let at = 0; at < parts.length; ) {
+    const field = FILTERS.find(({ name }) => name === parts[at]);
+    const count = /^\d{1,3}$/.test(parts[at + 1] ?? "") ? Number(parts[at + 1]) : 0;
+    const values = parts.slice(at + 2, at + 2 + count);
+    if (field === undefined || values.length !== count || !isFilter(field, values)) return null;
+    if (filters.some(({ name }) => name === field.name)) return null;
+    filters.push({ name: field.name, values: withParts(field.name, values) });
+    at += 2 + count;
+  }
+  return filters;
+}
+
+/** The limits that the parser holds the query to. */
+function isFilter({ kind, takes }: FilterField, values: readonly string[]): boolean {
+  const most = takes === "one" ? 1 : MAX_VALUES;
+  const bytes = values.reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+  if (values.length === 0 || values.length > most || values.includes("") || bytes > MAX_FILTER_BYTES) return false;
+  return kind === "text" || values.every(isInt64);
 }
 
 function checksum(tenant: string, body: Buffer): Buffer {

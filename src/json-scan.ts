@@ -3,6 +3,9 @@ import { DloError } from "./errors.js";
 /** JSON.parse takes a million levels and JSON.stringify dies of them: one such record would break every listing. */
 const MAX_DEPTH = 32;
 
+/** A double needs at most 25 characters; a longer token is noise, and comparing it would be work for an adversary. */
+const MAX_NUMBER = 400;
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
@@ -120,8 +123,8 @@ function scanNumber(bytes: Uint8Array, start: number, end: number, name: string)
   }
   // Up to 15 digits always survive a double.
   if (exponent || at - start > 15) {
-    const token = Buffer.from(bytes.subarray(start, at)).toString("latin1");
-    if (!survivesDouble(token)) {
+    const token = Buffer.from(bytes.subarray(start, Math.min(at, start + MAX_NUMBER + 1))).toString("latin1");
+    if (token.length > MAX_NUMBER || !survivesDouble(token)) {
       throw malformed(
         `${name} holds the number ${token.slice(0, 40)}, which a double cannot keep; send it as a string.`,
       );
@@ -143,10 +146,14 @@ function decimal(token: string): string {
   const match = /^(-?)(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(token);
   if (match === null) return token;
   const [, sign = "", whole = "", fraction = "", exponent = "0"] = match;
-  const digits = (whole + fraction).replace(/^0+/, "");
-  const significant = digits.replace(/0+$/, "");
+  const digits = whole + fraction;
+  let first = 0;
+  let last = digits.length;
+  while (digits[first] === "0") first++;
+  while (last > first && digits[last - 1] === "0") last--;
+  const significant = digits.slice(first, last);
   if (significant === "") return "0";
-  return `${sign}${significant}e${BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - significant.length)}`;
+  return `${sign}${significant}e${BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - last)}`;
 }
 
 function malformed(message: string): DloError {

@@ -12,7 +12,7 @@ import { openStore, sqlitePath } from "./engines/open.js";
 import { lockSqlite } from "./engines/sqlite-lock.js";
 import { DloError } from "./errors.js";
 import type { Store } from "./store.js";
-import { DEFAULT_TENANT } from "./token.js";
+import { DEFAULT_TENANT, isTenantName } from "./token.js";
 
 const OK = 0;
 const FAILED = 1;
@@ -125,8 +125,8 @@ async function serveCommand(flags: Flags, file: Flags[string], demo: boolean): P
 
 async function serveOne(config: Config, announce: (url: string) => void): Promise<number> {
   const { url, ended, stop } = await startService(config);
-  process.once("SIGTERM", stop);
-  process.once("SIGINT", stop);
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", stop);
   announce(url);
   return ended;
 }
@@ -164,6 +164,7 @@ async function demoCommand(flags: Flags): Promise<void> {
     throw new DloError("invalid_config", `--until must be a Unix time in milliseconds, ${DEMO_SPAN_MS} or later.`);
   }
   const tenant = String(flags["tenant"]);
+  if (!isTenantName(tenant)) throw new DloError("invalid_config", `--tenant "${tenant}" is no name of a tenant.`);
   const onProgress = makeProgress("stored", count);
   const total = await onStore(flags, async (store) => {
     await fillStore(store, { tenant, count, seed, until, onProgress });

@@ -68,6 +68,29 @@ export interface Filter {
   readonly values: readonly string[];
 }
 
+/** A value that holds a comma means its literal self and each of its parts: a label may well contain one. */
+export function withParts(name: FilterName, values: readonly string[]): string[] {
+  if (FILTERS.find((filter) => filter.name === name)?.takes !== "list") return [...values];
+  return [...new Set([...values, ...values.flatMap(partsOf)])];
+}
+
+/** The values that `withParts` makes the same list of: those that are no part of another. */
+export function withoutParts(name: FilterName, values: readonly string[]): string[] {
+  if (FILTERS.find((filter) => filter.name === name)?.takes !== "list") return [...values];
+  const parts = new Set(values.filter((value) => value.includes(",")).flatMap(partsOf));
+  return values.filter((value) => value.includes(",") || !parts.has(value));
+}
+
+export function partsOf(value: string): string[] {
+  return value.split(",").filter((part) => part !== "");
+}
+
+export function isInt64(text: string): boolean {
+  if (!/^-?\d{1,30}$/.test(text)) return false;
+  const value = BigInt(text);
+  return value >= -(2n ** 63n) && value < 2n ** 63n;
+}
+
 /** What a listing or a delete is about: filters combine by AND, `from` and `to` bound createdAt, both inclusive. */
 export interface Selection {
   readonly filters: readonly Filter[];

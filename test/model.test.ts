@@ -7,6 +7,7 @@ import { parseDuration } from "#dlo/duration.js";
 import { wireJson } from "#dlo/failed-run.js";
 import { readRuns } from "#dlo/ingest.js";
 import { survivesDouble } from "#dlo/json-scan.js";
+import { type Selection, withParts } from "#dlo/query.js";
 import {
   hashSecret,
   isBootstrapSecret,
@@ -146,11 +147,17 @@ describe("cursors", () => {
         aSelection,
         position,
         fc.constantFrom("earliestFirst" as const, "latestFirst" as const),
-        (selection, after, order) => {
+        (given, after, order) => {
+          const sorted = (filters: Selection["filters"]) =>
+            filters.map(({ name, values }) => ({ name, values: withParts(name, values).sort() }));
+          const selection = { ...given, filters: sorted(given.filters) };
           const cursor = { kind: "list" as const, order, selection, after };
           const text = encodeCursor("t", cursor);
           expect(text).toMatch(/^[\w-]+$/);
-          expect(decodeCursor("t", "list", text)).toEqual(cursor);
+          const back = decodeCursor("t", "list", text);
+          expect({ ...back, selection: { ...back.selection, filters: sorted(back.selection.filters) } }).toEqual(
+            cursor,
+          );
           expect(() => decodeCursor("u", "list", text)).toThrow(expect.objectContaining({ code: "invalid_cursor" }));
           expect(() => decodeCursor("t", "delete", text)).toThrow(expect.objectContaining({ code: "invalid_cursor" }));
         },

@@ -57,8 +57,11 @@ export async function startService(config: Config): Promise<Running> {
   });
   const url = await listen(app, config);
   logger.info({ url }, "listening");
+  let stopping = false;
   const stop = (): void => {
-    void stopService(app, store).then(() => end(0));
+    // A terminal's Ctrl-C and a supervisor's signal may both come.
+    if (!stopping) void stopService(app, store).then(() => end(0));
+    stopping = true;
   };
   return { url, ended, stop };
 }

@@ -14,8 +14,8 @@ export async function runWorkers(config: Config, announce: (url: string) => void
     if (!stopped) for (const worker of workers) worker.process.kill("SIGTERM");
     stopped = true;
   };
-  process.once("SIGTERM", stop);
-  process.once("SIGINT", stop);
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", stop);
   const exits = workers.map(exitOf);
   const port = await Promise.race([allListening(workers), Promise.race(exits)]);
   if (typeof port === "object") announce(`http://${config.host}:${port.port}`);

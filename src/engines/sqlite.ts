@@ -33,10 +33,13 @@ export interface SqliteOptions {
 
 /** Index entries that a walk with tests passes before other requests get their turn. */
 const SLICE = 4_000;
-/** Where a filter has no kept count, its matches are counted so far: beyond that it is not the selective one. */
-const COUNT_CAP = 1_000;
+/** Where a filter has no kept count, its matches are counted so far; beyond that it may be as good as everything. */
+const COUNT_CAP = SLICE + 1;
 /** So large a record is no part of the fast path: 101 of this size still fit a page. */
 const LARGE_BYTES = 64 * 1024;
+
+/** An outcome of the readiness check stands for so long: it is open to anyone, and each costs a write. */
+const PROBE_MS = 1_000;
 
 /** Opens the file, creating and migrating it as needed. */
 export function openSqlite(options: SqliteOptions): Store {
@@ -71,6 +74,8 @@ class SqliteStore implements Store {
   readonly #options: SqliteOptions;
   readonly #tenants = new Map<string, number>();
   #snapshot: NodeJS.Immediate | null = null;
+  #probe: Promise<number> = Promise.resolve(0);
+  #probedUntil = 0;
 
   constructor(db: Database, options: SqliteOptions) {
     this.#db = db;
@@ -111,7 +116,10 @@ class SqliteStore implements Store {
     const sliced = plan.cost > SLICE && (plan.tests.length > 0 || plan.lastArrival !== null);
     for (;;) {
       const end = sliced ? this.#read(() => this.#sliceEnd(plan, query.order, range)) : null;
-      if (this.#read(() => work(end === null ? range : upTo(range, end, query.order), end)) || end === null) return;
+      const enough = this.#read(() => work(end === null ? range : upTo(range, end, query.order), end));
+      // A slice does not run where requests are read from sockets, so its snapshot must not be there for them.
+      if (sliced) this.#endSnapshot();
+      if (enough || end === null) return;
       if (performance.now() > deadline) return;
       range = beyond(range, end, query.order);
       await nextTurn();
@@ -189,7 +197,8 @@ class SqliteStore implements Store {
     const condition = { column, values };
     if (!costed) return { condition, cost: 0 };
     const walk = { tenant, walk: condition, tests: [], cost: 0, lastArrival: null };
-    return { condition, cost: Number(this.#get(countWalk(walk, WHOLE, COUNT_CAP))?.["n"]) };
+    const count = Number(this.#get(countWalk(walk, WHOLE, COUNT_CAP))?.["n"]);
+    return { condition, cost: count < COUNT_CAP ? count : Number.POSITIVE_INFINITY };
   }
 
   async get(tenantName: string, dlqId: string): Promise<StoredRun | null> {
@@ -256,10 +265,14 @@ class SqliteStore implements Store {
     return (await this.#writer.send({ kind: "revokeToken", id, now })) === 1;
   }
 
-  /** An empty transaction takes the write lock and touches the file as a write would. */
+  /** A real, small write. Whoever asks while it is under way, or within a second of it, shares its outcome. */
   async check(): Promise<void> {
     this.#read(() => this.#db.get("SELECT 1 FROM run LIMIT 1"));
-    await this.#writer.send({ kind: "probe" });
+    if (performance.now() >= this.#probedUntil) {
+      this.#probedUntil = performance.now() + PROBE_MS;
+      this.#probe = this.#writer.send({ kind: "probe" });
+    }
+    await this.#probe;
   }
 
   async close(): Promise<void> {
@@ -301,7 +314,10 @@ class SqliteStore implements Store {
       const translated = translateSqliteError(error);
       if (!(translated instanceof FatalStoreError)) throw translated;
       this.#options.onFatal(translated.message);
-      throw new DloError("store_unavailable", "The store has failed and the service is stopping.", { cause: error });
+      throw new DloError("store_unavailable", "The store has failed and the service is stopping.", {
+        retryAfter: 5,
+        cause: error,
+      });
     }
   }
 

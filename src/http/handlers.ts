@@ -4,6 +4,7 @@ import { DloError } from "../errors.js";
 import { readRuns } from "../ingest.js";
 import type { Store } from "../store.js";
 import { readDeleteBody, readFormat, readIdempotencyKey } from "./body.js";
+import type { BodyBudget } from "./body-budget.js";
 import type { Metrics } from "./metrics.js";
 import { parseDelete, parseListQuery } from "./parse.js";
 import { decodeSegment } from "./query-string.js";
@@ -17,6 +18,7 @@ export interface Service {
   readonly randomBytes: (size: number) => Uint8Array;
   readonly maxRecordBytes: number;
   readonly isStopping: () => boolean;
+  readonly budget: BodyBudget;
 }
 
 export interface Exchange {
@@ -28,6 +30,7 @@ export interface Exchange {
 
 export async function listRuns({ service, request, reply, tenant }: Exchange): Promise<void> {
   const query = parseListQuery(queryOf(request), tenant);
+  service.budget.refuseOut();
   const start = performance.now();
   const { records, next } = await service.store.page(tenant, query);
   service.metrics.storeCall("page", start);
@@ -36,6 +39,8 @@ export async function listRuns({ service, request, reply, tenant }: Exchange): P
   const chunks: (string | Uint8Array)[] = [`{"cursor":"${cursor}","messages":[`];
   for (const part of records) chunks.push(...(chunks.length > 1 ? [","] : []), part);
   chunks.push("]}");
+  const bytes = records.reduce((sum, part) => sum + part.length, 0);
+  service.budget.watchOut(bytes, request.raw, reply.raw);
   sendRecords(reply, chunks);
 }
 

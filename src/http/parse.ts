@@ -7,6 +7,8 @@ import {
   FILTERS,
   type Filter,
   type FilterField,
+  type FilterName,
+  isInt64,
   type ListQuery,
   MAX_COUNT,
   MAX_FILTER_BYTES,
@@ -14,7 +16,9 @@ import {
   MAX_VALUES,
   ORDERS,
   type Order,
+  partsOf,
   type Selection,
+  withParts,
 } from "../query.js";
 import type { DeleteStep } from "../store.js";
 import { parseQueryString } from "./query-string.js";
@@ -79,6 +83,10 @@ export function parseDelete(text: string, bodyIds: readonly string[] | null, ten
 
 export function checkIds(dlqIds: readonly string[]): readonly string[] {
   if (dlqIds.includes("")) throw invalid("dlqIds", "dlqIds holds an empty id; name the runs to delete.");
+  // The store's driver would cut at NUL and mend halves of characters: another run would go.
+  if (dlqIds.some((id) => id.includes("\0") || !id.isWellFormed())) {
+    throw invalid("dlqIds", "dlqIds holds an id with NUL or half a character in it; no run has such an id.");
+  }
   if (dlqIds.length > MAX_VALUES) {
     throw new DloError("too_many_values", `Name at most ${MAX_VALUES} dlqIds in one request.`, { parameter: "dlqIds" });
   }
@@ -182,12 +190,8 @@ function readFilterValues(values: Values, filter: FilterField, given: readonly s
   if (kind === "integer") return [String(readInteger(values, name))];
   if (takes === "one") return [single(values, name) as string];
   if (takes === "repeat") return limitValues(name, given);
-  // A value that holds a comma means its literal self too: a label may well contain one.
-  const named = limitValues(
-    name,
-    given.flatMap((value) => value.split(",").filter((part) => part !== "")),
-  );
-  return [...new Set([...given, ...named])];
+  limitValues(name, given.flatMap(partsOf));
+  return withParts(name as FilterName, given);
 }
 
 function limitValues(name: string, values: readonly string[]): string[] {
@@ -198,15 +202,10 @@ function limitValues(name: string, values: readonly string[]): string[] {
   return distinct;
 }
 
-const INT64_MAX = 2n ** 63n - 1n;
-
 function readInteger(values: Values, name: string): bigint | undefined {
   const text = single(values, name);
   if (text === undefined) return undefined;
-  if (/^-?\d{1,30}$/.test(text)) {
-    const value = BigInt(text);
-    if (value <= INT64_MAX && value >= -INT64_MAX - 1n) return value;
-  }
+  if (isInt64(text)) return BigInt(text);
   throw invalid(name, `${name} must be a whole number (64-bit), in digits.`);
 }
 

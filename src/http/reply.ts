@@ -104,6 +104,7 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, () => DloError>> = {
       "unsupported_media_type",
       "Send application/json, or application/x-ndjson, with a matching Content-Type.",
     ),
+  ECONNRESET: () => new DloError("malformed_http", "The connection ended before the body did."),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
     new DloError("malformed_http", "The body is not as long as Content-Length says."),
 };

@@ -108,6 +108,7 @@ function route(
 
 /** Methods that the routed path takes, for 405 and its Allow header. */
 export function methodsOf(routedPath: string): string[] {
+  if (routedPath === "/docs") return ["GET", "HEAD"];
   const isRecord = (path: string): boolean => path.endsWith("/:dlqId") && routedPath === path.replace(":dlqId", "-");
   const methods = ROUTES.filter(({ path }) => path === routedPath || isRecord(path)).map(({ method }) => method);
   return methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method]));

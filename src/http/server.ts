@@ -1,10 +1,12 @@
 import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import Fastify, { type FastifyInstance, type FastifyRequest, type preParsingHookHandler } from "fastify";
 import { DloError } from "../errors.js";
 import type { Store } from "../store.js";
 import { Authenticator } from "./auth.js";
+import { BodyBudget } from "./body-budget.js";
 import type { Service } from "./handlers.js";
 import { Metrics } from "./metrics.js";
 import { buildDocument } from "./openapi.js";
@@ -40,6 +42,8 @@ export interface ServerOptions {
   readonly publicMetrics: boolean;
   readonly maxRecordBytes: number;
   readonly version: string;
+  /** Bytes of bodies that may be under way at once, either way; unset for the usual. */
+  readonly budget?: { readonly maxIn?: number; readonly maxOut?: number };
 }
 
 const DOCS_POLICY =
@@ -49,6 +53,8 @@ const LOGO =
   '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="30"><text x="0" y="21" font-family="sans-serif" ' +
   'font-size="18" fill="#fff">Dead Letter Office</text></svg>';
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
+/** A hundred ids of the longest kind, however they are escaped. */
+const MAX_DELETE_BYTES = 1024 * 1024;
 const MAX_TARGET_BYTES = 16 * 1024;
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_HEADERS = 100;
@@ -78,6 +84,8 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   });
   // Node silently drops headers beyond a count, Authorization among them: take all, then judge.
   app.server.maxHeadersCount = 0;
+  // Each request that is under way on a connection may listen for its end.
+  app.server.on("connection", (socket: Socket) => socket.setMaxListeners(0));
   // An unknown Expect may be ignored (RFC 9110); Node's own answer would not be in our shape.
   app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
   app.decorate("stopping", { now: false });
@@ -90,8 +98,12 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
     { parseAs: "buffer" },
     async (_: unknown, body: unknown) => body,
   );
-  app.setErrorHandler((error, request, reply) => sendError(reply, toDloError(error, request.id, options.logger)));
-  app.setNotFoundHandler(answerUnrouted);
+  app.setErrorHandler((error, request, reply) => {
+    // The framework judges QUERY before it finds that there is no such route.
+    if (request.method === "QUERY") sendError(reply, refuseUnrouted(request));
+    else sendError(reply, toDloError(error, request.id, options.logger));
+  });
+  app.setNotFoundHandler((request, reply) => sendError(reply, refuseUnrouted(request)));
   app.decorate("recordAnswer", (request: FastifyRequest, status: number) => {
     const { id, method, route, startedAt } = request;
     if (startedAt !== 0) record(id, method, route, status, performance.now() - startedAt);
@@ -112,6 +124,7 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, metrics: 
     randomBytes,
     maxRecordBytes,
     isStopping,
+    budget: new BodyBudget(options.budget),
   };
   const document = buildDocument(ROUTES, options.version);
   await app.register(swagger, { mode: "static", specification: { document: document as never } });
@@ -127,6 +140,8 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, metrics: 
 async function addDocs(app: FastifyInstance): Promise<void> {
   app.addHook("onRequest", async (request, reply) => {
     beginRequest(request, "/docs");
+    const refusal = judgeHeaders(request);
+    if (refusal !== undefined) throw refusal;
     reply.headers({ "x-request-id": request.id, "x-content-type-options": "nosniff" });
   });
   app.addHook("onResponse", async (request, reply) => app.recordAnswer(request, reply.raw.statusCode));
@@ -149,6 +164,8 @@ function addRoute(app: FastifyInstance, service: Service, route: Route, authenti
     // One hook, and a callback rather than a promise: it runs on every request.
     onRequest: (request, _reply, done) => {
       beginRequest(request, path);
+      // What type nothing is of does not matter.
+      if (method === "DELETE" && isBodyless(request)) delete request.headers["content-type"];
       const refusal = judgeHeaders(request);
       if (refusal !== undefined || authenticator === null || scope === null) return done(refusal);
       authenticator.authenticate(request, scope, (error, tenant) => {
@@ -156,8 +173,21 @@ function addRoute(app: FastifyInstance, service: Service, route: Route, authenti
         done(error as DloError | undefined);
       });
     },
+    ...(method === "GET" ? {} : { preParsing: watchBody(service.budget) }),
+    bodyLimit: method === "DELETE" ? MAX_DELETE_BYTES : MAX_BODY_BYTES,
     handler: (request, reply) => handle({ service, request, reply, tenant: request.tenant }),
   });
+}
+
+function isBodyless({ headers }: FastifyRequest): boolean {
+  return headers["transfer-encoding"] === undefined && (headers["content-length"] ?? "0") === "0";
+}
+
+function watchBody(budget: BodyBudget): preParsingHookHandler {
+  return (request, reply, payload, done) => {
+    budget.watchIn(payload as Readable, request.raw, reply.raw);
+    done(null, payload);
+  };
 }
 
 function beginRequest(request: FastifyRequest, route: string): void {
@@ -193,16 +223,14 @@ function judgeHeaders(request: FastifyRequest): DloError | undefined {
   return undefined;
 }
 
-async function answerUnrouted(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+function refuseUnrouted(request: FastifyRequest): DloError {
   beginRequest(request, "unrouted");
   const refusal = judgeHeaders(request);
-  if (refusal !== undefined) throw refusal;
+  if (refusal !== undefined) return refusal;
   const methods = methodsOf(request.raw.url ?? "");
-  if (methods.length === 0) {
-    throw unknownRoute();
-  }
+  if (methods.length === 0) return unknownRoute();
   const allow = methods.join(", ");
-  sendError(reply, new DloError("method_not_allowed", `This path takes ${allow}.`, { allow }));
+  return new DloError("method_not_allowed", `This path takes ${allow}.`, { allow });
 }
 
 type Recorder = (id: string, method: string, route: string, status: number, ms: number) => void;
@@ -229,7 +257,8 @@ function answerBadBytes(error: Error, socket: Socket, requestId: string, record:
   const { code } = error as { code?: string };
   // Node keeps the answer under way here; into a half-sent one nothing may be written.
   const underWay = (socket as { _httpMessage?: { headersSent: boolean } | null })._httpMessage?.headersSent === true;
-  if (code === "ECONNRESET" || !socket.writable || underWay) {
+  const gone = code === "ECONNRESET" || code === "HPE_INVALID_EOF_STATE";
+  if (gone || !socket.writable || underWay) {
     socket.destroy();
     return;
   }

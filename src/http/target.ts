@@ -6,6 +6,8 @@ import { RECORD_PREFIXES, UNROUTED } from "./routes.js";
  * its handler reads the raw target.
  */
 export function routedPath(target: string): string {
+  // A fragment never belongs in a request; the router would cut it off, and a filter behind it with it.
+  if (target.includes("#")) return UNROUTED;
   const path = targetPath(target);
   for (const prefix of RECORD_PREFIXES) {
     if (path.length > prefix.length && path.startsWith(prefix) && !path.includes("/", prefix.length))

@@ -1,4 +1,5 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -23,6 +24,29 @@ const TOKEN = "a-token-of-16-or-more";
 
 function list(url: string, token: string, query = ""): Promise<Response> {
   return fetch(`${url}/v2/workflows/dlq${query}`, { headers: { authorization: `Bearer ${token}` } });
+}
+
+function call(
+  url: string,
+  agent: Agent,
+  method: string,
+  path: string,
+  body = "",
+): Promise<{ status: number; requestId: string }> {
+  const headers = {
+    authorization: `Bearer ${TOKEN}`,
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+  };
+  return new Promise((resolve, reject) => {
+    const sent = request(`${url}${path}`, { agent, method, headers }, (response) => {
+      response.resume();
+      const { statusCode = 0, headers: answered } = response;
+      response.on("end", () => resolve({ status: statusCode, requestId: String(answered["x-request-id"]) }));
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
 }
 
 describe("dlo serve", () => {
@@ -111,7 +135,7 @@ describe("dlo serve", () => {
     ["an unknown variable", [], { DLO_PROT: "1" }, /DLO_PROT is not known\. Did you mean DLO_PORT\?/],
     ["a port out of range", ["--port", "65536"], {}, /--port must be a whole number from 0 to 65535, not "65536"/],
     ["a bad variable", [], { DLO_PORT: "http" }, /DLO_PORT must be a whole number from 0 to 65535, not "http"/],
-    ["a short token", [], { DLO_TOKEN: "short" }, /DLO_TOKEN must be 16 to 512 visible ASCII characters/],
+    ["a short token", [], { DLO_TOKEN: "short" }, /DLO_TOKEN must be 16 or more visible ASCII characters/],
     ["another store", ["--store", "mysql://x"], {}, /"mysql:\/\/x" is not of the form sqlite:PATH/],
     ["a log level", ["--log-level", "loud"], {}, /--log-level must be one of trace, debug, info/],
     ["a missing file", ["--config", "/nonexistent.json"], {}, /Cannot read the configuration file/],
@@ -199,6 +223,49 @@ describe("dlo serve", () => {
     expect(Date.now() - start).toBeLessThan(10_000);
     expect(failures).toEqual([]);
     expect(answered).toBeGreaterThan(20);
+  });
+
+  it("takes two signals as one", async () => {
+    for (const workers of ["1", "2"]) {
+      const service = await serveDlo([...store, "--workers", workers], { DLO_TOKEN: TOKEN });
+      await (await list(service.url, TOKEN)).arrayBuffer();
+      service.child.kill("SIGINT");
+      service.child.kill("SIGTERM");
+      await sleep(50);
+      service.child.kill("SIGINT");
+      expect([workers, (await service.ended).code]).toEqual([workers, 0]);
+    }
+  });
+
+  it("has workers that see at once what another acknowledged, even while they walk long conjunctions", async () => {
+    const service = await serveDlo([...store, "--workers", "2", "--log-level", "warn"], { DLO_TOKEN: TOKEN });
+    // Connections that stay with one worker; the stem of the request ids tells with which.
+    const byWorker = new Map<string, Agent[]>();
+    while (byWorker.size < 2 || [...byWorker.values()].some((agents) => agents.length < 5)) {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const stem = (await call(service.url, agent, "GET", "/healthz")).requestId.slice(0, 8);
+      byWorker.set(stem, [...(byWorker.get(stem) ?? []), agent]);
+    }
+    const [writer = [], reader = []] = [...byWorker.values()];
+    const post = (runs: unknown) => call(service.url, writer[0] as Agent, "POST", "/dlo/runs", JSON.stringify(runs));
+    for (let n = 0; n < 40_000; n += 5_000) {
+      await post(Array.from({ length: 5_000 }, (_, i) => ({ createdAt: n + i, label: "a", url: "u" })));
+    }
+    await post(Array.from({ length: 5_000 }, (_, i) => ({ createdAt: i, flowControlKey: "k", url: "v" })));
+    let walking = true;
+    const walks = reader.slice(1, 5).map(async (agent) => {
+      while (walking) await call(service.url, agent, "GET", "/v2/dlq?url=u&label=a&flowControlKey=k");
+    });
+    let missed = 0;
+    for (let n = 0; n < 300; n++) {
+      expect((await post({ dlqId: `new-${n}` })).status).toBe(200);
+      if ((await call(service.url, reader[0] as Agent, "GET", `/v2/dlq/new-${n}`)).status !== 200) missed++;
+    }
+    walking = false;
+    await Promise.all(walks);
+    for (const agent of [...writer, ...reader]) agent.destroy();
+    await service.stop();
+    expect(missed).toBe(0);
   });
 
   it("shares port and store between --workers, exactly", async () => {

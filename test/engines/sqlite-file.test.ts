@@ -149,6 +149,42 @@ describe("query plans", () => {
   });
 });
 
+describe("two processes on one file", () => {
+  it("fail a write that finds the store locked within seconds, however many wait", async () => {
+    const store = open();
+    const other = new Database(path);
+    other.exec("BEGIN IMMEDIATE");
+    const start = performance.now();
+    const writes = Array.from({ length: 5 }, (_, n) => store.put("t", [makeRun({ dlqId: `n${n}` })]));
+    for (const write of writes)
+      await expect(write).rejects.toMatchObject({ code: "overloaded", detail: { retryAfter: 1 } });
+    expect(performance.now() - start).toBeLessThan(8_000);
+    other.exec("ROLLBACK");
+    other.close();
+    await store.put("t", [makeRun({ dlqId: "after" })]);
+    expect(await store.count("t")).toBe(1);
+    await store.close();
+  });
+
+  it("let others in while a conjunction of filters without counts is walked", async () => {
+    const store = open();
+    const runs = Array.from({ length: 9_000 }, (_, n) =>
+      makeRun({ dlqId: `n${n}`, createdAt: n, workflowCreatedAt: n % 2, workflowRunId: n % 2 ? "odd" : "even" }),
+    );
+    await store.put("t", runs);
+    const filters = [
+      { name: "workflowCreatedAt" as const, values: ["1"] },
+      { name: "workflowRunId" as const, values: ["even"] },
+    ];
+    let turns = 0;
+    const count = (): NodeJS.Immediate => setImmediate(() => ++turns < 1_000 && count());
+    count();
+    const none = await store.page("t", { filters, from: 0, to: NOW, order: "earliestFirst", count: 5, after: null });
+    expect([none.count, none.next, turns > 0]).toEqual([0, null, true]);
+    await store.close();
+  });
+});
+
 describe("the file", () => {
   it("is in WAL mode with full synchronisation at every open", () => {
     for (const _ of [1, 2]) {

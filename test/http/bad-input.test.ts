@@ -237,7 +237,18 @@ describe("paths", () => {
       "/v2/workflows",
       "/v2/workflows/dlq;x",
     ],
-    ...["/v2/workflows/dlq%2Fa", "/..%2f..%2fetc/passwd", "/dlo/runs/", "/unknown", "*", "/healthz/", "http://x"],
+    ...[
+      "/v2/workflows/dlq%2Fa",
+      "/..%2f..%2fetc/passwd",
+      "/dlo/runs/",
+      "/unknown",
+      "*",
+      "/healthz/",
+      "http://x",
+      "/v2/workflows/dlq#label=x",
+      "/v2/workflows/dlq/a#b",
+      "/v2/workflows/dlq?label=x#y",
+    ],
   ]) {
     it(`${target} is 404`, async () => {
       const answer = await raw(target);
@@ -324,6 +335,7 @@ describe("methods", () => {
     ["/dlo/runs", "POST"],
     ["/healthz", "GET, HEAD"],
     ["/metrics", "GET, HEAD"],
+    ["/docs", "GET, HEAD"],
   ] as const) {
     for (const method of ["PUT", "PATCH", "OPTIONS", "PROPFIND", "TRACE", allow.includes("POST") ? "GET" : "POST"]) {
       it(`${method} ${target} is 405 and says what is allowed, without a token`, async () => {

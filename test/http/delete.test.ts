@@ -31,9 +31,11 @@ describe("DELETE of one", () => {
     expect(await service.store.count("other")).toBe(1);
   });
 
-  it("takes a JSON content type without a body, as some clients send", async () => {
-    const answer = await remove("/v2/workflows/dlq/n3", { headers: { "content-type": "application/json" } });
-    expect(answer.status).toBe(200);
+  it("takes any content type without a body, as some clients send", async () => {
+    for (const type of ["application/json", "text/plain"]) {
+      const id = type === "text/plain" ? "n4" : "n3";
+      expect((await remove(`/v2/workflows/dlq/${id}`, { headers: { "content-type": type } })).status).toBe(200);
+    }
   });
 });
 
@@ -96,6 +98,9 @@ describe("DELETE of many", () => {
       400,
       "too_many_values",
     ],
+    ["NUL in an id of the body", "", body({ dlqIds: ["n1\0zzz"] }), 400, "invalid_parameter"],
+    ["half a character in one", "", body({ dlqIds: ["\ud800"] }), 400, "invalid_parameter"],
+    ["a body over 1 MiB", "", body({ dlqIds: ["x".repeat(1024 * 1024)] }), 413, "body_too_large"],
     ["numbers for ids", "", body({ dlqIds: [1] }), 400, "invalid_body"],
     ["another shape", "", body({ dlqIds: ["n1"], all: true }), 400, "invalid_body"],
     ["an array", "", body(["n1"]), 400, "invalid_body"],

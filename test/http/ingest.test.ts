@@ -1,3 +1,5 @@
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SECRET, startTestService, type TestService } from "../support/service.js";
 
@@ -465,6 +467,39 @@ describe("POST /dlo/runs refuses, whole, and stores nothing:", () => {
     expect(await total()).toBe(before);
     const two = await post('{"a":1}\n{} {}\n', NDJSON);
     expect(two.json.error).toBe("Line 2 holds more than one JSON value.");
+  });
+
+  it("endless numbers, without spending time on them", async () => {
+    for (const number of [`0.1${"0".repeat(1_000_000)}1`, `1e-${"9".repeat(1_000_000)}`, "9".repeat(1_000_000)]) {
+      const answer = await post(`{"x":${number}}`);
+      expect([answer.status, answer.json.code]).toEqual([400, "invalid_json"]);
+    }
+  });
+
+  it("bodies beyond what may be under way at once, with 503, and goes on after them", async () => {
+    const small = await startTestService({ budget: { maxIn: 1024 * 1024 } });
+    try {
+      const send = (bytes: number) =>
+        small.request("/dlo/runs", { method: "POST", body: `{"body":"${"x".repeat(bytes)}"}`, headers: JSON_TYPE });
+      const refused = await send(2 * 1024 * 1024);
+      expect([refused.status, refused.json.code, refused.headers.get("retry-after")]).toEqual([503, "overloaded", "1"]);
+      expect(await small.store.count("default")).toBe(0);
+      expect((await send(1000)).status).toBe(200);
+    } finally {
+      await small.stop();
+    }
+  });
+
+  it("a body that its client abandons, as no fault of the service", async () => {
+    const before = service.log.length;
+    const socket = connect(service.port, "127.0.0.1");
+    socket.write(
+      `POST /dlo/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${SECRET}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`,
+    );
+    await sleep(100);
+    socket.destroy();
+    while (service.log.length === before) await sleep(10);
+    expect(service.log.slice(before)).toMatchObject([{ level: 30, route: "/dlo/runs", status: 400 }]);
   });
 
   it("bytes that are not UTF-8", async () => {

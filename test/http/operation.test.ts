@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ERRORS } from "#dlo/errors.js";
 import { ROUTES } from "#dlo/http/routes.js";
@@ -50,7 +51,7 @@ describe("/metrics", () => {
     );
     expect(text).toContain('route="unrouted",method="GET",status="404"');
     expect(text).toMatch(
-      /dlo_http_request_duration_seconds_sum\{route="\/v2\/workflows\/dlq",method="GET",status="200"\} 0\.00\d/,
+      /dlo_http_request_duration_seconds_sum\{route="\/v2\/workflows\/dlq",method="GET",status="200"\} 0\.0*[1-9]/,
     );
     expect(text).toMatch(/dlo_store_duration_seconds_count\{call="page"\} 1\n/);
     expect(text).toMatch(/dlo_auth_failures_total [1-9]\d*\n/);
@@ -72,6 +73,29 @@ describe("/metrics", () => {
       expect(text).toContain("\ndlo_records 2\n");
     } finally {
       await open.stop();
+    }
+  });
+});
+
+describe("pages that nobody takes", () => {
+  it("are bounded: further listings are turned away until they are taken", async () => {
+    const small = await startTestService({ budget: { maxOut: 20 * 1024 * 1024 } });
+    try {
+      await small.store.put(
+        "default",
+        [1, 2].map((n) => makeRun({ dlqId: `big-${n}`, body: "x".repeat(3_900_000) })),
+      );
+      const socket = connect(small.port, "127.0.0.1");
+      socket.pause();
+      socket.write(`GET /v2/dlq HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${SECRET}\r\n\r\n`.repeat(12));
+      let answer = await small.request("/v2/dlq");
+      for (let turn = 0; answer.status === 200 && turn < 50; turn++) answer = await small.request("/v2/dlq");
+      expect([answer.status, answer.json.code, answer.headers.get("retry-after")]).toEqual([503, "overloaded", "1"]);
+      expect((await small.request("/v2/dlq/big-1")).status).toBe(200);
+      socket.destroy();
+      while (answer.status !== 200) answer = await small.request("/v2/dlq");
+    } finally {
+      await small.stop();
     }
   });
 });

@@ -37,7 +37,7 @@ interface Answer {
 
 /** The service on a real socket, over a store of its own. */
 export async function startTestService(
-  options: { publicMetrics?: boolean; maxRecordBytes?: number } = {},
+  options: { publicMetrics?: boolean; maxRecordBytes?: number; budget?: { maxIn?: number; maxOut?: number } } = {},
 ): Promise<TestService> {
   const folder = mkdtempSync(join(tmpdir(), "dlo-http-"));
   const clock = { now: 1_763_000_000_000 };
