@@ -160,7 +160,8 @@ function addRoute(app: FastifyInstance, service: Service, route: Route, authenti
   const { method, path, scope, handle } = route;
   app.route({
     method,
-    url: path,
+    // The router gets a stand-in for an id (target.ts), so to it every path is fixed.
+    url: path.replace(":dlqId", "-"),
     // One hook, and a callback rather than a promise: it runs on every request.
     onRequest: (request, _reply, done) => {
       beginRequest(request, path);
