@@ -108,7 +108,7 @@ function readHead(text: string): Head | null {
   if (!/^\["[adx]"(,-?\d{1,15}){5}\]$/.test(text)) return null;
   const head = JSON.parse(text) as Head;
   const [, from, to, createdAt, arrival, lastArrival] = head;
-  const inRange = from >= 0 && from <= CREATED_AT_END && to >= -1 && to < CREATED_AT_END;
+  const inRange = from >= -1 && from <= CREATED_AT_END && to >= -1 && to <= CREATED_AT_END;
   const placed = createdAt >= -1 && createdAt < CREATED_AT_END && arrival >= 0 && arrival < ARRIVAL_END;
   return inRange && placed && lastArrival >= 0 ? head : null;
 }

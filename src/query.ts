@@ -106,4 +106,5 @@ export interface ListQuery extends Selection {
   readonly after: Position | null;
 }
 
-export const EVERYTHING: Selection = { filters: [], from: 0, to: CREATED_AT_END - 1 };
+/** Bounds that no date of a request becomes, so that a cursor knows whether its listing had any. */
+export const EVERYTHING: Selection = { filters: [], from: -1, to: CREATED_AT_END };

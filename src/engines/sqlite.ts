@@ -2,25 +2,15 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { DloError } from "../errors.js";
 import type { FailedRun } from "../failed-run.js";
 import { EMPTY_PAGE, PAGE_BYTES, type Page, type Position } from "../page.js";
-import { FILTERS, type Filter, type ListQuery, type Order, type Selection } from "../query.js";
+import type { ListQuery, Order } from "../query.js";
 import type { Deleted, DeleteStep, Store, StoredRun } from "../store.js";
 import type { Scope, Token } from "../token.js";
 import { migrateSqlite } from "./migrate.js";
-import {
-  COLUMNS,
-  type Condition,
-  countWalk,
-  decodePlace,
-  encodePlace,
-  type Plan,
-  type Range,
-  type Sql,
-  selectPage,
-  selectRows,
-  selectSliceEnd,
-} from "./select.js";
+import { before, beyond, rangeOf, upTo } from "./range.js";
+import { decodePlace, type Plan, type Range, type Sql, selectPage, selectRows, selectSliceEnd } from "./select.js";
 import { Database, type Row } from "./sqlite-database.js";
 import { FatalStoreError, translateSqliteError } from "./sqlite-errors.js";
+import { Planner, SLICE } from "./sqlite-plan.js";
 import { WriterThread } from "./sqlite-thread.js";
 
 export interface SqliteOptions {
@@ -31,10 +21,6 @@ export interface SqliteOptions {
   readonly onFatal: (reason: string) => void;
 }
 
-/** Index entries that a walk with tests passes before other requests get their turn. */
-const SLICE = 4_000;
-/** Where a filter has no kept count, its matches are counted so far; beyond that it may be as good as everything. */
-const COUNT_CAP = SLICE + 1;
 /** So large a record is no part of the fast path: 101 of this size still fit a page. */
 const LARGE_BYTES = 64 * 1024;
 
@@ -72,7 +58,7 @@ class SqliteStore implements Store {
   readonly #db: Database;
   readonly #writer: WriterThread;
   readonly #options: SqliteOptions;
-  readonly #tenants = new Map<string, number>();
+  readonly #planner: Planner;
   #snapshot: NodeJS.Immediate | null = null;
   #probe: Promise<number> = Promise.resolve(0);
   #probedUntil = 0;
@@ -80,11 +66,12 @@ class SqliteStore implements Store {
   constructor(db: Database, options: SqliteOptions) {
     this.#db = db;
     this.#options = options;
+    this.#planner = new Planner(db);
     this.#writer = new WriterThread(options.path, options.onFatal, () => this.#endSnapshot());
   }
 
   async page(tenant: string, query: ListQuery): Promise<Page> {
-    const plan = this.#read(() => this.#plan(tenant, query));
+    const plan = this.#read(() => this.#planner.plan(tenant, query));
     if (plan === null) return EMPTY_PAGE;
     const records: Uint8Array[] = [];
     let count = 0;
@@ -160,50 +147,9 @@ class SqliteStore implements Store {
     return row === undefined ? null : before(decodePlace(row["place"] as Uint8Array), order);
   }
 
-  /**
-   * Chooses the index: of several filters the one that the fewest runs meet, by the counts kept for each value.
-   * Null when some filter has no value that any run has: then nothing matches.
-   */
-  #plan(tenantName: string, selection: Selection, lastArrival: number | null = null): Plan | null {
-    const tenant = this.#tenantId(tenantName);
-    if (tenant === undefined) return null;
-    const base = { tenant, walk: null, tests: [], lastArrival };
-    const { filters } = selection;
-    if (filters.length === 0) return { ...base, cost: Number.POSITIVE_INFINITY };
-    const candidates: { condition: Condition; cost: number }[] = [];
-    for (const filter of filters) {
-      const candidate = this.#resolve(tenant, filter, filters.length > 1 || lastArrival !== null);
-      if (candidate.condition.values.length === 0) return null;
-      candidates.push(candidate);
-    }
-    const best = candidates.reduce((a, b) => (b.cost < a.cost ? b : a));
-    const tests = candidates.filter((candidate) => candidate !== best).map((candidate) => candidate.condition);
-    return { ...base, walk: best.condition, tests, cost: best.cost };
-  }
-
-  /** A filter's values as the columns hold them, and how many runs have them. */
-  #resolve(tenant: number, filter: Filter, costed: boolean): { condition: Condition; cost: number } {
-    const column = COLUMNS[filter.name];
-    const { counted, kind } = FILTERS.find(({ name }) => name === filter.name) as (typeof FILTERS)[number];
-    if (counted) {
-      const sql = "SELECT id, runs FROM term WHERE tenant = ? AND filter = ? AND value = ?";
-      const terms = filter.values
-        .map((value) => this.#db.get(sql, tenant, filter.name, value))
-        .filter((term) => term !== undefined);
-      const cost = terms.reduce((sum, term) => sum + Number(term["runs"]), 0);
-      return { condition: { column, values: terms.map((term) => term["id"] as number) }, cost };
-    }
-    const values = filter.values.map((value) => (kind === "integer" ? BigInt(value) : value));
-    const condition = { column, values };
-    if (!costed) return { condition, cost: 0 };
-    const walk = { tenant, walk: condition, tests: [], cost: 0, lastArrival: null };
-    const count = Number(this.#get(countWalk(walk, WHOLE, COUNT_CAP))?.["n"]);
-    return { condition, cost: count < COUNT_CAP ? count : Number.POSITIVE_INFINITY };
-  }
-
   async get(tenantName: string, dlqId: string): Promise<StoredRun | null> {
     return this.#read(() => {
-      const tenant = this.#tenantId(tenantName);
+      const tenant = this.#planner.tenantId(tenantName);
       if (tenant === undefined) return null;
       const sql = "SELECT json, bytes FROM run WHERE tenant = ? AND dlq_ids = ?";
       return (this.#db.get(sql, tenant, dlqId) as StoredRun | undefined) ?? null;
@@ -226,7 +172,7 @@ class SqliteStore implements Store {
   /** Finds the rows on this side, so that a long search holds no lock; the writer deletes what still matches. */
   async deleteMatching(tenant: string, step: DeleteStep): Promise<Deleted> {
     const lastArrival = step.lastArrival ?? this.#read(() => this.#lastArrival());
-    const plan = this.#read(() => this.#plan(tenant, step.selection, lastArrival));
+    const plan = this.#read(() => this.#planner.plan(tenant, step.selection, lastArrival));
     if (plan === null) return { deleted: 0, next: null };
     const ids: number[] = [];
     let after: Position | null = null;
@@ -279,15 +225,6 @@ class SqliteStore implements Store {
     await this.#writer.close();
     this.#endSnapshot();
     this.#db.close();
-  }
-
-  #tenantId(name: string): number | undefined {
-    let id = this.#tenants.get(name);
-    if (id === undefined) {
-      id = this.#db.get("SELECT id FROM tenant WHERE name = ?", name)?.["id"] as number | undefined;
-      if (id !== undefined) this.#tenants.set(name, id);
-    }
-    return id;
   }
 
   #get(sql: Sql): Row | undefined {
@@ -348,40 +285,6 @@ function cutPage(row: PageRow, order: Order, count: number): Page {
   if (row.n <= count) return { records: [records], count: row.n, next: null };
   const next = before(decodePlace(row.last), order);
   return { records: [records.subarray(0, records.length - row.last_bytes - 1)], count, next };
-}
-
-const WHOLE: Range = { low: Buffer.alloc(12), high: Buffer.alloc(12, 0xff) };
-
-function rangeOf(query: Pick<ListQuery, "order" | "from" | "to" | "after">): Range {
-  // Arrivals count from 1, so nothing stands at arrival 0 and both ends may be exclusive.
-  const range = {
-    low: encodePlace({ createdAt: query.from, arrival: 0 }),
-    high: encodePlace({ createdAt: query.to + 1, arrival: 0 }),
-  };
-  return query.after === null ? range : beyond(range, query.after, query.order);
-}
-
-/** What remains of the range behind a position, in the direction of the walk. */
-function beyond(range: Range, position: Position, order: Order): Range {
-  const place = encodePlace(position);
-  if (order === "earliestFirst")
-    return { low: Buffer.compare(place, range.low) > 0 ? place : range.low, high: range.high };
-  return { low: range.low, high: Buffer.compare(place, range.high) < 0 ? place : range.high };
-}
-
-/** The range up to a position, included. */
-function upTo(range: Range, position: Position, order: Order): Range {
-  const place = encodePlace(after(position, order));
-  return order === "earliestFirst" ? { ...range, high: place } : { ...range, low: place };
-}
-
-/** The position just ahead of this one, against the direction of the walk. */
-function before(position: Position, order: Order): Position {
-  return { ...position, arrival: position.arrival + (order === "earliestFirst" ? -1 : 1) };
-}
-
-function after(position: Position, order: Order): Position {
-  return before(position, order === "earliestFirst" ? "latestFirst" : "earliestFirst");
 }
 
 function toToken(row: Row): Token {

@@ -126,6 +126,13 @@ describe("cursors", () => {
       expect(next.messages.map((run: { dlqId: string }) => run.dlqId)).toEqual(["n4", "n2", "n1"]);
       expect(next.cursor).toBe("");
     }
+    const undated = (await service.request("/v2/workflows/dlq?count=1", { token })).json.cursor;
+    for (const date of ["fromDate=0", "fromDate=-5", "toDate=9223372036854775807"]) {
+      const answer = await service.request(`/v2/workflows/dlq?cursor=${undated}&${date}`, { token });
+      expect([date, answer.status, answer.json.code]).toEqual([date, 400, "cursor_mismatch"]);
+    }
+    const dated = (await service.request("/v2/workflows/dlq?count=1&fromDate=-5", { token })).json.cursor;
+    expect((await service.request(`/v2/workflows/dlq?cursor=${dated}&fromDate=-5`, { token })).status).toBe(200);
     const empty = (await service.request(`/v2/workflows/dlq?cursor=&count=1`, { token })).json;
     expect(empty.messages[0].dlqId).toBe("n0");
     for (const [more, parameter] of [
@@ -193,7 +200,7 @@ describe("cursors", () => {
       "{}",
       "[]",
       '["b",0,5,1,1,0]',
-      '["a",-1,5,1,1,0]',
+      '["a",-2,5,1,1,0]',
       '["a",0,1e15,1,1,0]',
       '["a",0,999999999999999,1,1,0]',
       '["a",0,5,-7,1,0]',
