@@ -45,3 +45,18 @@ export function translateSqliteError(error: unknown): unknown {
       return error;
   }
 }
+
+/** At the start everything that is wrong with the file is wrong with what was asked for. */
+export function translateOpenError(path: string, thrown: unknown): unknown {
+  const error = translateSqliteError(thrown);
+  const reason = error instanceof Error ? error.message : String(error);
+  if (error instanceof FatalStoreError)
+    return new DloError("invalid_config", `${path} is no usable database: ${reason}.`);
+  if (error instanceof DloError && error.code !== "store_unavailable") return error;
+  return new DloError("invalid_config", `Cannot open ${path}: ${causeOf(error)}; check --store.`, { cause: error });
+}
+
+function causeOf(error: unknown): string {
+  const { cause } = error as { cause?: unknown };
+  return cause instanceof Error ? cause.message : error instanceof Error ? error.message : String(error);
+}

@@ -9,7 +9,7 @@ import { migrateSqlite } from "./migrate.js";
 import { before, beyond, rangeOf, upTo } from "./range.js";
 import { decodePlace, type Plan, type Range, type Sql, selectPage, selectRows, selectSliceEnd } from "./select.js";
 import { Database, type Row } from "./sqlite-database.js";
-import { FatalStoreError, translateSqliteError } from "./sqlite-errors.js";
+import { FatalStoreError, translateOpenError, translateSqliteError } from "./sqlite-errors.js";
 import { Planner, SLICE } from "./sqlite-plan.js";
 import { WriterThread } from "./sqlite-thread.js";
 
@@ -36,22 +36,8 @@ export function openSqlite(options: SqliteOptions): Store {
     return new SqliteStore(db, options);
   } catch (error) {
     db?.close();
-    throw openError(options.path, translateSqliteError(error));
+    throw translateOpenError(options.path, error);
   }
-}
-
-/** At the start everything that is wrong with the file is wrong with what was asked for. */
-function openError(path: string, error: unknown): unknown {
-  const reason = error instanceof Error ? error.message : String(error);
-  if (error instanceof FatalStoreError)
-    return new DloError("invalid_config", `${path} is no usable database: ${reason}.`);
-  if (error instanceof DloError && error.code !== "store_unavailable") return error;
-  return new DloError("invalid_config", `Cannot open ${path}: ${causeOf(error)}; check --store.`, { cause: error });
-}
-
-function causeOf(error: unknown): string {
-  const { cause } = error as { cause?: unknown };
-  return cause instanceof Error ? cause.message : error instanceof Error ? error.message : String(error);
 }
 
 class SqliteStore implements Store {

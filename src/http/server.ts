@@ -1,16 +1,19 @@
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import swagger from "@fastify/swagger";
-import swaggerUi from "@fastify/swagger-ui";
 import Fastify, { type FastifyInstance, type FastifyRequest, type preParsingHookHandler } from "fastify";
 import { DloError } from "../errors.js";
 import type { Store } from "../store.js";
+import { beginRequest, makeRecorder } from "./answer-log.js";
 import { Authenticator } from "./auth.js";
+import { answerBadBytes } from "./bad-bytes.js";
 import { BodyBudget } from "./body-budget.js";
+import { addDocs } from "./docs.js";
 import type { Service } from "./handlers.js";
+import { judgeHeaders, MAX_HEADER_BYTES, MAX_TARGET_BYTES } from "./headers.js";
 import { Metrics } from "./metrics.js";
 import { buildDocument } from "./openapi.js";
-import { type ErrorLog, rawErrorResponse, sendError, toDloError, unknownRoute } from "./reply.js";
+import { type ErrorLog, sendError, toDloError, unknownRoute } from "./reply.js";
 import { methodsOf, ROUTES, type Route } from "./routes.js";
 import { routedPath } from "./target.js";
 
@@ -46,19 +49,9 @@ export interface ServerOptions {
   readonly budget?: { readonly maxIn?: number; readonly maxOut?: number };
 }
 
-const DOCS_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
-  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const LOGO =
-  '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="30"><text x="0" y="21" font-family="sans-serif" ' +
-  'font-size="18" fill="#fff">Dead Letter Office</text></svg>';
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 /** A hundred ids of the longest kind, however they are escaped. */
 const MAX_DELETE_BYTES = 1024 * 1024;
-const MAX_TARGET_BYTES = 16 * 1024;
-const MAX_HEADER_BYTES = 16 * 1024;
-const MAX_HEADERS = 100;
-
 /** The whole HTTP side, not yet listening. */
 export async function buildServer(options: ServerOptions): Promise<FastifyInstance> {
   const metrics = new Metrics();
@@ -136,25 +129,6 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, metrics: 
   await app.ready();
 }
 
-/** The pages below /docs answer through the framework, so their answers are recorded by a hook of their own. */
-async function addDocs(app: FastifyInstance): Promise<void> {
-  app.addHook("onRequest", async (request, reply) => {
-    beginRequest(request, "/docs");
-    const refusal = judgeHeaders(request);
-    if (refusal !== undefined) throw refusal;
-    reply.headers({ "x-request-id": request.id, "x-content-type-options": "nosniff" });
-  });
-  app.addHook("onResponse", async (request, reply) => app.recordAnswer(request, reply.raw.statusCode));
-  // Our own policy: the generated one upgrades to https, which breaks plain http, and allows other hosts.
-  await app.register(swaggerUi, {
-    routePrefix: "/docs",
-    staticCSP: true,
-    transformStaticCSP: () => DOCS_POLICY,
-    theme: { title: "Dead Letter Office: API" },
-    logo: { type: "image/svg+xml", content: Buffer.from(LOGO), href: "/docs", target: "_self" },
-  });
-}
-
 /** Route and method are settled here; then the token is judged, and only then what is asked. */
 function addRoute(app: FastifyInstance, service: Service, route: Route, authenticator: Authenticator | null): void {
   const { method, path, scope, handle } = route;
@@ -191,39 +165,6 @@ function watchBody(budget: BodyBudget): preParsingHookHandler {
   };
 }
 
-function beginRequest(request: FastifyRequest, route: string): void {
-  request.route = route;
-  request.startedAt = performance.now();
-}
-
-function judgeHeaders(request: FastifyRequest): DloError | undefined {
-  const { rawHeaders, httpVersion, headers } = request.raw;
-  if (request.originalUrl.length > MAX_TARGET_BYTES) {
-    return new DloError("uri_too_long", `Keep the request line within ${MAX_TARGET_BYTES} bytes.`);
-  }
-  let bytes = 0;
-  let authorizations = 0;
-  for (let i = 0; i < rawHeaders.length; i++) {
-    const text = rawHeaders[i] as string;
-    bytes += text.length + 2;
-    // Node keeps the first of two and hides the second.
-    if (i % 2 === 0 && text.length === 13 && text.toLowerCase() === "authorization") authorizations++;
-  }
-  if (rawHeaders.length > 2 * MAX_HEADERS || bytes > MAX_HEADER_BYTES) {
-    const advice = `Send at most ${MAX_HEADERS} headers, of ${MAX_HEADER_BYTES} bytes in all.`;
-    return new DloError("headers_too_large", advice);
-  }
-  if (httpVersion === "1.1" && headers.host === undefined) {
-    return new DloError("invalid_header", "Send a Host header.", { parameter: "Host" });
-  }
-  if (authorizations > 1) {
-    return new DloError("invalid_header", "Send one Authorization header, not several.", {
-      parameter: "Authorization",
-    });
-  }
-  return undefined;
-}
-
 function refuseUnrouted(request: FastifyRequest): DloError {
   beginRequest(request, "unrouted");
   const refusal = judgeHeaders(request);
@@ -234,46 +175,9 @@ function refuseUnrouted(request: FastifyRequest): DloError {
   return new DloError("method_not_allowed", `This path takes ${allow}.`, { allow });
 }
 
-type Recorder = (id: string, method: string, route: string, status: number, ms: number) => void;
-
-/** One line and one measurement an answer. Ids, codes and times only: queries, bodies and tokens stay out of logs. */
-function makeRecorder(metrics: Metrics, writeLine: (line: string) => void): Recorder {
-  return (id, method, route, status, ms) => {
-    metrics.request(route, method, status, ms / 1000);
-    writeLine(
-      `{"level":30,"time":${Date.now()},"reqId":"${id}","method":"${method}","route":"${route}","status":${status},"ms":${Math.round(ms * 100) / 100},"msg":"request"}\n`,
-    );
-  };
-}
-
 /** Short, unique to the process's life, and cheap: a random stem and a count. */
 function makeRequestId(randomBytes: (size: number) => Uint8Array): () => string {
   const stem = Buffer.from(randomBytes(6)).toString("base64url");
   let count = 0;
   return () => `${stem}-${(++count).toString(36)}`;
-}
-
-/** What is not HTTP, or came too slowly, never becomes a request; it still gets an answer in our shape. */
-function answerBadBytes(error: Error, socket: Socket, requestId: string, record: Recorder): void {
-  const { code } = error as { code?: string };
-  // Node keeps the answer under way here; into a half-sent one nothing may be written.
-  const underWay = (socket as { _httpMessage?: { headersSent: boolean } | null })._httpMessage?.headersSent === true;
-  const gone = code === "ECONNRESET" || code === "HPE_INVALID_EOF_STATE";
-  if (gone || !socket.writable || underWay) {
-    socket.destroy();
-    return;
-  }
-  const refusal = badBytes(code);
-  record(requestId, "-", "unrouted", refusal.status, 0);
-  socket.end(rawErrorResponse(refusal, requestId));
-}
-
-function badBytes(code: string | undefined): DloError {
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
-    return new DloError("request_timeout", "The request came too slowly: headers within 10 s, all of it within 30 s.");
-  }
-  if (code === "HPE_HEADER_OVERFLOW") {
-    return new DloError("headers_too_large", `Keep request line and headers within ${MAX_HEADER_BYTES} bytes each.`);
-  }
-  return new DloError("malformed_http", "This is not a well-formed HTTP/1.1 request.");
 }

@@ -337,7 +337,15 @@ describe("methods", () => {
     ["/metrics", "GET, HEAD"],
     ["/docs", "GET, HEAD"],
   ] as const) {
-    for (const method of ["PUT", "PATCH", "OPTIONS", "PROPFIND", "TRACE", allow.includes("POST") ? "GET" : "POST"]) {
+    for (const method of [
+      "PUT",
+      "PATCH",
+      "OPTIONS",
+      "PROPFIND",
+      "TRACE",
+      "QUERY",
+      allow.includes("POST") ? "GET" : "POST",
+    ]) {
       it(`${method} ${target} is 405 and says what is allowed, without a token`, async () => {
         const answer = await raw(target, "", method);
         expectShape(answer);
